@@ -1,0 +1,431 @@
+"""What both estimators share: parameters, validation of input, fit, partial_fit and moments."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._params import check_params, hidden_sizes
+from ._progress import Progress
+from ._scaling import Moments
+from ._split import hold_out
+from .engine.activations import ACTIVATIONS
+from .engine.network import draw_prior
+from .engine.training import (
+    History,
+    Network,
+    Rows,
+    Settings,
+    fit_epochs,
+    learn_rows,
+    predict_moments,
+)
+
+__all__ = ["BaseTAGI"]
+
+AUTO_BATCH_SIZE = 64
+AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
+
+
+class Given(NamedTuple):
+    """Validated input of fit or partial_fit."""
+
+    X: np.ndarray | sparse.csr_array
+    y: np.ndarray  # (n, n_targets) values, or (n,) class numbers
+    weight: np.ndarray
+    X_std: np.ndarray | sparse.csr_array | None
+
+    def positive(self) -> Given:
+        """The rows that have a weight: the others are as if they were not there."""
+        keep = self.weight > 0
+        if keep.all():
+            return self
+        X_std = self.X_std
+        if X_std is not None and X_std.shape[0] > 1:
+            X_std = X_std[keep]
+        return Given(self.X[keep], self.y[keep], self.weight[keep], X_std)
+
+
+class BaseTAGI(BaseEstimator):
+    """Base class; the subclass validates targets and names the observation model."""
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(50,),
+        activation="relu",
+        *,
+        sigma_v="auto",
+        batch_size="auto",
+        batch_inference="joint",
+        max_iter=100,
+        half_life="auto",
+        early_stopping=True,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-4,
+        n_members=5,
+        standardize=True,
+        weight_gain=1.0,
+        bias_variance=0.01,
+        shuffle=True,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.sigma_v = sigma_v
+        self.batch_size = batch_size
+        self.batch_inference = batch_inference
+        self.max_iter = max_iter
+        self.half_life = half_life
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.n_members = n_members
+        self.standardize = standardize
+        self.weight_gain = weight_gain
+        self.bias_variance = bias_variance
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    # Fitting
+
+    def _fit(self, X, y, sample_weight, X_std):
+        with self._unchanged_if_it_fails():
+            check_params(self.get_params(deep=False))
+            warm = self.warm_start and self.__sklearn_is_fitted__()
+            data = self._validate_rows(X, y, sample_weight, X_std, first=not warm).positive()
+            rng = check_random_state(self.random_state)
+            member_rngs = [
+                np.random.RandomState(seed)
+                for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_members)
+            ]
+            if warm:
+                net = self._net.copy()
+                self._check_same_architecture(net, data.X.shape[1])
+            else:
+                net = self._draw_network(data, member_rngs)
+            train, validation = self._split(data, rng)
+            used = np.zeros(len(data.weight), dtype=bool)
+            used[train[train >= 0]] = True
+            self._start_statistics(data)
+            self._update_statistics(
+                Given(data.X[used], data.y[used], data.weight[used], None)
+                if not used.all()
+                else data
+            )
+            history = self._learn(net, data, train, validation, member_rngs)
+            self._set_history(history)
+            self.n_samples_seen_ = len(data.weight) + (self.n_samples_seen_ if warm else 0)
+            self._net = net
+        return self
+
+    def _partial_fit(self, X, y, sample_weight, X_std, classes=None):
+        with self._unchanged_if_it_fails():
+            check_params(self.get_params(deep=False))
+            first = not self.__sklearn_is_fitted__()
+            data = self._validate_rows(
+                X, y, sample_weight, X_std, first=first, incremental=True, classes=classes
+            ).positive()
+            if first:
+                rng = check_random_state(self.random_state)
+                seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
+                net = self._draw_network(data, [np.random.RandomState(s) for s in seeds])
+                self._start_statistics(data)
+                self._set_history(History())
+                self.n_samples_seen_ = 0
+            else:
+                net = self._net.copy()
+                self._check_same_architecture(net, data.X.shape[1])
+            self._update_statistics(data)
+            rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
+            learn_rows(net, self._prepare(data, net), rows, self._settings(net, len(data.weight)))
+            self.n_iter_ += 1
+            self.n_samples_seen_ += len(data.weight)
+            self._net = net
+        return self
+
+    @contextmanager
+    def _unchanged_if_it_fails(self):
+        """Whatever is raised inside, an interrupt too, leaves the estimator as it was."""
+        before = self.__dict__.copy()  # fitted arrays are replaced, never written to
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _draw_network(self, data: Given, member_rngs) -> Network:
+        outputs = self._observation_model()
+        dtype = data.X.dtype
+        sizes = (data.X.shape[1], *hidden_sizes(self.hidden_layer_sizes), outputs.n_outputs)
+        layers = draw_prior(
+            sizes, member_rngs, weight_gain=self.weight_gain, bias_variance=self.bias_variance,
+            dtype=dtype,
+        )  # fmt: skip
+        learn_noise = isinstance(self.sigma_v, str)
+        sigma_v = 1.0 if learn_noise else float(self.sigma_v)
+        n_noise = 1 if outputs.shared_noise else outputs.n_outputs
+        return Network(
+            layers,
+            ACTIVATIONS[self.activation],
+            outputs,
+            np.full((self.n_members, 1, n_noise), sigma_v**2, dtype=dtype),
+            learn_noise,
+            np.zeros((self.n_members, 1, 1)),
+        )
+
+    def _check_same_architecture(self, net: Network, n_features: int) -> None:
+        sizes = (n_features, *hidden_sizes(self.hidden_layer_sizes), net.outputs.n_outputs)
+        fitted = (*(layer.mu.shape[-2] - 1 for layer in net.layers), net.outputs.n_outputs)
+        if sizes != fitted:
+            raise ValueError(
+                f"hidden_layer_sizes must be as in the fit that is continued: layers of {fitted} "
+                f"units are fitted, {sizes} are asked for."
+            )
+        if self.n_members != len(net.noise_var):
+            raise ValueError(
+                "n_members must be as in the fit that is continued: "
+                f"{len(net.noise_var)} are fitted, {self.n_members} are asked for."
+            )
+        net.activation = ACTIVATIONS[self.activation]
+        net.learn_noise = isinstance(self.sigma_v, str)
+        if not net.learn_noise:
+            net.noise_var[...] = float(self.sigma_v) ** 2
+
+    def _split(self, data: Given, rng):
+        if not self.early_stopping:
+            return np.tile(np.arange(len(data.weight)), (self.n_members, 1)), None
+        return hold_out(
+            data.X, data.y, self.validation_fraction, self.n_members, rng,
+            stratify=data.y.ndim == 1,
+        )  # fmt: skip
+
+    def _settings(self, net: Network, n_rows: int) -> Settings:
+        batch_size = AUTO_BATCH_SIZE if isinstance(self.batch_size, str) else int(self.batch_size)
+        half_life = self.half_life
+        if isinstance(half_life, str):
+            half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
+        return Settings(min(batch_size, n_rows), self.batch_inference == "joint", half_life)
+
+    def _learn(self, net, data, train, validation, member_rngs) -> History:
+        rows = self._prepare(data, net)
+        progress = None
+        if self.verbose:
+            progress = Progress(int(self.max_iter), self._score_offset(), type(self).__name__)
+        history = fit_epochs(
+            net,
+            rows,
+            train,
+            validation,
+            self._settings(net, train.shape[1]),
+            max_iter=self.max_iter,
+            n_iter_no_change=self.n_iter_no_change,
+            tol=self.tol,
+            rngs=member_rngs if self.shuffle else None,
+            on_epoch=progress,
+        )
+        if progress is not None:
+            progress.close(history)
+        if history.interrupted:
+            warnings.warn(
+                f"Training interrupted in epoch {history.n_iter + 1}; the estimator keeps what it "
+                "has learnt so far.",
+                stacklevel=4,
+            )
+        return history
+
+    def _set_history(self, history: History) -> None:
+        offset = self._score_offset()
+        self.n_iter_ = history.n_iter
+        self.train_scores_ = [score + offset for score in history.train_scores]
+        if history.best_iter is None:
+            self.best_iter_ = history.n_iter
+            self.validation_scores_ = None
+        else:
+            best = history.best_iter
+            self.best_iter_ = int(best[0]) if len(best) == 1 else best
+            self.validation_scores_ = [score + offset for score in history.validation_scores]
+
+    # Standardisation
+
+    def _start_statistics(self, data: Given) -> None:
+        centered = not sparse.issparse(data.X)
+        self._x_moments = Moments.empty(data.X.shape[1], centered=centered)
+
+    def _update_statistics(self, data: Given) -> None:
+        if self.standardize:
+            self._x_moments = self._x_moments.updated(data.X, data.weight, "X")
+
+    def _score_offset(self) -> float:
+        """Log-likelihood in original units minus that of standardised targets."""
+        return 0.0
+
+    def _standardised_targets(self, y: np.ndarray, dtype) -> np.ndarray:
+        return y
+
+    def _prepare(self, data: Given, net: Network) -> Rows:
+        dtype = net.layers[0].mu.dtype
+        x, var_x = self._inputs(data.X, data.X_std, dtype)
+        y = self._standardised_targets(data.y, dtype)
+        return Rows(x, y, data.weight.astype(dtype), var_x)
+
+    def _inputs(self, X, X_std, dtype):
+        """Inputs of the network: standardised, with a column of ones; and their variances."""
+        moments = self._x_moments
+        if sparse.issparse(X) and moments.centered and moments.weight > 0:
+            X = X.toarray()
+        if sparse.issparse(X):
+            scaled = X.multiply(1 / moments.scale).astype(dtype)
+            x = sparse.hstack([scaled, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
+        else:
+            x = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
+            x[:, :-1] = moments.standardise(X, dtype)
+            x[:, -1] = 1
+        if X_std is None:
+            return x, None
+        if sparse.issparse(X_std):
+            return x, X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
+        return x, np.square(X_std / moments.scale).astype(dtype)
+
+    # Validation of input
+
+    def _validate_rows(
+        self, X, y, sample_weight, X_std, *, first, incremental=False, classes=None
+    ) -> Given:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        X, y = self._validate_X_y(X, y, reset=first)
+        y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
+        dtype = X.dtype if first else self._net.layers[0].mu.dtype
+        X = X.astype(dtype, copy=False)
+        return Given(X, y, _check_weight(sample_weight, X.shape[0]), _check_X_std(X_std, X))
+
+    def _validate_X(self, X):
+        check_is_fitted(self)
+        dtype = self._net.layers[0].mu.dtype
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
+
+    def _moments(self, X, X_std):
+        """Moments of the output units in standardised units, (members, n, n_outputs)."""
+        X = self._validate_X(X)
+        X_std = _check_X_std(X_std, X)
+        dtype = self._net.layers[0].mu.dtype
+        return predict_moments(
+            self._net, X, X_std, prepare=lambda x, std: self._inputs(x, std, dtype)
+        )
+
+    # Fitted attributes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_net")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def coefs_(self) -> list[np.ndarray]:
+        """Posterior means of the weights."""
+        return [self._members(layer.mu[:, :-1]) for layer in self._fitted_net("coefs_").layers]
+
+    @property
+    def intercepts_(self) -> list[np.ndarray]:
+        """Posterior means of the biases."""
+        net = self._fitted_net("intercepts_")
+        return [self._members(layer.mu[:, -1]) for layer in net.layers]
+
+    @property
+    def coef_vars_(self) -> list[np.ndarray]:
+        """Posterior variances of the weights."""
+        return [self._members(layer.var[:, :-1]) for layer in self._fitted_net("coef_vars_").layers]
+
+    @property
+    def intercept_vars_(self) -> list[np.ndarray]:
+        """Posterior variances of the biases."""
+        net = self._fitted_net("intercept_vars_")
+        return [self._members(layer.var[:, -1]) for layer in net.layers]
+
+    @property
+    def sigma_v_(self):
+        """Observation-noise standard deviation, in units of the standardised target."""
+        noise_var = self._fitted_net("sigma_v_").noise_var.astype(np.float64)
+        sigma_v = np.sqrt(noise_var.mean(axis=0)[0])
+        return float(sigma_v[0]) if len(sigma_v) == 1 else sigma_v
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of output units."""
+        return self._fitted_net("n_outputs_").outputs.n_outputs
+
+    def _fitted_net(self, name: str) -> Network:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._net
+
+    def _members(self, values: np.ndarray) -> np.ndarray:
+        return values[0] if len(values) == 1 else values
+
+
+def _check_weight(sample_weight, n_rows: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers: {error}.") from None
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one number for each row."
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weight.any():
+        raise ValueError("sample_weight must have a positive entry; all sample weights are zero.")
+    return weight
+
+
+def _check_X_std(X_std, X):
+    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows."""
+    if X_std is None:
+        return None
+    if sparse.issparse(X_std):
+        X_std = X_std.tocsr().astype(np.float64)
+        values, shape = X_std.data, X_std.shape
+    else:
+        try:
+            X_std = np.asarray(X_std, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X_std must be numbers: {error}.") from None
+        values, shape = X_std, X_std.shape
+    accepted = f"a number or an array of shape {X.shape[1:]} or {X.shape}"
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"X_std must be finite and not negative: {accepted}.")
+    try:
+        fits = np.broadcast_shapes(shape, X.shape) == X.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"X_std has shape {shape}, which does not fit X: it must be {accepted}.")
+    if not values.any():
+        return None
+    if sparse.issparse(X_std):
+        return X_std
+    n_rows = X_std.shape[0] if X_std.ndim == 2 else 1
+    return np.broadcast_to(X_std, (n_rows, X.shape[1]))

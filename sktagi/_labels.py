@@ -1,0 +1,49 @@
+"""Class labels: any hashable values <-> class numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["as_labels", "class_numbers", "distinct_labels"]
+
+
+def as_labels(y):
+    """``y`` as given, except that a list of tuples becomes a one-dimensional array of them."""
+    if isinstance(y, (list, tuple)) and any(isinstance(label, tuple) for label in y):
+        return _object_array(y)
+    return y
+
+
+def distinct_labels(y: np.ndarray) -> np.ndarray:
+    """Sorted distinct labels; in order of appearance if they cannot be compared."""
+    if y.dtype.kind != "O":
+        return np.unique(y)
+    try:
+        found = list(dict.fromkeys(y.tolist()))
+    except TypeError as error:
+        raise ValueError(f"y has labels that are not hashable: {error}.") from None
+    try:
+        found.sort()
+    except TypeError:
+        pass
+    return _object_array(found)
+
+
+def class_numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The position of each label in ``classes``."""
+    numbers = {label: k for k, label in enumerate(classes.tolist())}
+    found, inverse = (y, slice(None)) if y.dtype.kind == "O" else np.unique(y, return_inverse=True)
+    try:
+        position = np.array([numbers.get(label, -1) for label in found.tolist()], dtype=np.intp)
+    except TypeError as error:
+        raise ValueError(f"y has labels that are not hashable: {error}.") from None
+    if len(position) and position.min() < 0:
+        unseen = distinct_labels(found[position < 0]).tolist()
+        raise ValueError(f"y has labels that are not in classes {classes.tolist()}: {unseen}.")
+    return position[inverse]
+
+
+def _object_array(values) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

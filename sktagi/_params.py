@@ -1,0 +1,77 @@
+"""Checks of constructor parameters: a ValueError that names the parameter and what it accepts."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from .engine.activations import ACTIVATIONS
+
+__all__ = ["check_params", "hidden_sizes"]
+
+
+def hidden_sizes(value) -> tuple[int, ...]:
+    """``hidden_layer_sizes`` as a tuple; one integer means one hidden layer."""
+    sizes = [value] if np.ndim(value) == 0 else list(value)
+    if not all(_is_int(size, 1) for size in sizes):
+        _refuse("hidden_layer_sizes", value, "a sequence of integers >= 1 (empty: a linear model)")
+    return tuple(int(size) for size in sizes)
+
+
+def check_params(params: dict) -> None:
+    """Refuse a wrong type or range of any constructor parameter."""
+    hidden_sizes(params["hidden_layer_sizes"])
+    _one_of(params, "activation", tuple(ACTIVATIONS))
+    _one_of(params, "batch_inference", ("joint", "independent"))
+    for name, lowest in (("max_iter", 0), ("n_iter_no_change", 1), ("n_members", 1)):
+        if not _is_int(params[name], lowest):
+            _refuse(name, params[name], f"an integer >= {lowest}")
+    if not (_is_str(params["batch_size"], "auto") or _is_int(params["batch_size"], 1)):
+        _refuse("batch_size", params["batch_size"], "an integer >= 1 or 'auto'")
+    if not (_is_str(params["sigma_v"], "auto") or _is_positive(params["sigma_v"])):
+        _refuse("sigma_v", params["sigma_v"], "a positive finite number or 'auto'")
+    half_life = params["half_life"]
+    if not (half_life is None or _is_str(half_life, "auto") or _is_positive(half_life)):
+        _refuse("half_life", half_life, "a positive finite number of rows, None or 'auto'")
+    fraction = params["validation_fraction"]
+    if not (_is_real(fraction) and 0 < fraction < 1):
+        _refuse("validation_fraction", fraction, "a number between 0 and 1, both excluded")
+    if not (_is_real(params["tol"]) and params["tol"] >= 0):
+        _refuse("tol", params["tol"], "a finite number >= 0")
+    for name in ("weight_gain", "bias_variance", "probit_scale"):
+        if name in params and not _is_positive(params[name]):
+            _refuse(name, params[name], "a positive finite number")
+    for name in ("early_stopping", "standardize", "shuffle", "warm_start"):
+        if not isinstance(params[name], (bool, np.bool_)):
+            _refuse(name, params[name], "True or False")
+    verbose = params["verbose"]
+    if not (isinstance(verbose, (bool, np.bool_)) or _is_int(verbose, 0)):
+        _refuse("verbose", verbose, "True, False or an integer >= 0")
+
+
+def _one_of(params: dict, name: str, accepted: tuple[str, ...]) -> None:
+    if not (isinstance(params[name], str) and params[name] in accepted):
+        _refuse(name, params[name], "one of " + ", ".join(map(repr, accepted)))
+
+
+def _refuse(name: str, value, accepted: str):
+    raise ValueError(f"{name} must be {accepted}; got {value!r}.")
+
+
+def _is_str(value, text: str) -> bool:
+    return isinstance(value, str) and value == text
+
+
+def _is_real(value) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return bool(is_number and np.isfinite(float(value)))
+
+
+def _is_positive(value) -> bool:
+    return _is_real(value) and value > 0
+
+
+def _is_int(value, lowest: int) -> bool:
+    is_int = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    return bool(is_int and value >= lowest)

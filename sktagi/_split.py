@@ -1,0 +1,77 @@
+"""Which rows each member holds out for validation."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["hold_out"]
+
+
+def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
+    """Training rows (members, n), padded with -1, and validation rows of each member.
+
+    The share is counted in distinct rows, and copies of a row stay together: none of them is
+    learnt in training and met again in validation, and a row of weight two is held out as the
+    same row given twice. Members hold out different rows as long as there are enough. With
+    ``stratify`` the classes ``y`` are held out in proportion. Returns ``(train, None)`` if there
+    are fewer than two distinct rows.
+    """
+    n_rows = X.shape[0]
+    key = _row_keys(X, y)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    n_groups = len(first)
+    if n_groups < 2:
+        return np.tile(np.arange(n_rows), (n_members, 1)), None
+    order = rng.permutation(n_groups)
+    if stratify:
+        order = order[np.argsort(y[first][order], kind="stable")]
+    rank = np.empty(n_groups, dtype=np.intp)
+    rank[order] = np.arange(n_groups)
+    train, validation = [], []
+    for member in range(n_members):
+        place = (rank + member) % n_groups
+        # Every 1/fraction-th place, the first among them. The small number absorbs rounding.
+        held = np.ceil((place + 1) * fraction - 1e-9) > np.ceil(place * fraction - 1e-9)
+        if held.all():
+            held[order[-1]] = False
+        held = held[group]
+        train.append(np.flatnonzero(~held))
+        validation.append(np.flatnonzero(held))
+    longest = max(map(len, train))
+    padded = np.full((n_members, longest), -1)
+    for member, rows in enumerate(train):
+        padded[member, : len(rows)] = rows
+    return padded, validation
+
+
+def _row_keys(X, y) -> np.ndarray:
+    """A 64-bit key for each row, equal for equal rows."""
+    constants = np.random.default_rng(0).integers(1 << 63, size=X.shape[1] + 1, dtype=np.uint64)
+    y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    key = np.zeros(X.shape[0], dtype=np.uint64)
+    for column in y.T:
+        key = _mix(key + _bits(column) + constants[-1])
+    if sparse.issparse(X):
+        X = X.tocsr(copy=True)
+        X.eliminate_zeros()
+        X.sum_duplicates()
+        entries = _mix(_bits(X.data) + constants[X.indices])
+        running = np.concatenate([[np.uint64(0)], np.cumsum(entries, dtype=np.uint64)])
+        return _mix(key + running[X.indptr[1:]] - running[X.indptr[:-1]])
+    for start in range(0, X.shape[0], 4096):
+        block = _mix(_bits(X[start : start + 4096]) + constants[:-1])
+        key[start : start + 4096] += block.sum(axis=1, dtype=np.uint64)
+    return _mix(key)
+
+
+def _bits(values) -> np.ndarray:
+    # Adding zero turns -0.0, which equals 0.0 with other bits, into 0.0.
+    return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+
+
+def _mix(key: np.ndarray) -> np.ndarray:
+    """Spread every bit of a key over all 64 (Stafford's variant of the splitmix finaliser)."""
+    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return key ^ (key >> np.uint64(31))

@@ -1,0 +1,111 @@
+"""Observation model y = z + v, V ~ N(0, noise_var / weight) (Eq. 1): outputs and targets -> messages.
+
+A message is (nu, kappa) for every output of every row: Eq. 14 divided by the prior variance of the
+output. A weight of zero means "not observed" and gives a message of exactly zero: rows without
+weight, padding, and the class tree's nodes off the path of a class are all the same case.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from .gaussian import log_density
+
+__all__ = ["GaussianOutputs", "independent_message", "joint_message", "noise_moment"]
+
+
+class GaussianOutputs:
+    """Regression: every output is observed, with a noise variance of its own."""
+
+    shared_noise = False
+
+    def __init__(self, n_outputs: int):
+        self.n_outputs = n_outputs
+
+    def targets(self, y: np.ndarray) -> tuple[np.ndarray, None]:
+        """Targets of the output units, and which are observed (None: all)."""
+        return y, None
+
+    def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
+        """Log density of each row and output; ``var_y`` includes the noise."""
+        return log_density(y, mu_z, var_y)
+
+
+def independent_message(mu_z, var_z, y, noise_var, weight):
+    """Each row as if it were alone (Eq. 14)."""
+    kappa = weight / (weight * var_z + noise_var)
+    return kappa * (y - mu_z), kappa
+
+
+def joint_message(mu_z, var_z, rho, y, noise_var, weight):
+    """All rows of the batch at once: condition on y ~ N(mu_z, K + noise_var / weight).
+
+    K_ij = rho_ij sigma_i sigma_j; nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage over
+    its prior variance. For one row both are Eq. 14.
+    """
+    shape = mu_z.shape
+    nu = np.zeros(shape, dtype=mu_z.dtype)
+    kappa = np.zeros(shape, dtype=mu_z.dtype)
+    residual = np.broadcast_to(y, shape) - mu_z
+    weight = np.broadcast_to(weight, shape)
+    noise_var = np.broadcast_to(noise_var, (*shape[:-2], 1, shape[-1]))
+    all_observed = bool(weight.all())
+    for network in np.ndindex(shape[:-2]):
+        for output in range(shape[-1]):
+            column = (*network, slice(None), output)
+            corr = rho[network]
+            if not all_observed:
+                rows = np.flatnonzero(weight[column])
+                if len(rows) == 0:
+                    continue
+                column = (*network, rows, output)
+                corr = corr[np.ix_(rows, rows)]
+            nu[column], kappa[column] = _condition(
+                corr,
+                var_z[column],
+                residual[column],
+                weight[column],
+                noise_var[(*network, 0, output)],
+            )
+    return nu, kappa
+
+
+def _condition(corr, var_z, residual, weight, noise_var):
+    """nu and kappa of one output over the rows that observe it.
+
+    With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
+    divide nothing.
+    """
+    root = np.sqrt(weight)
+    scale = root * np.sqrt(var_z)
+    cov = corr * scale[:, None]
+    cov *= scale
+    # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
+    # tiny sigma_v), this keeps M positive definite.
+    rounding = np.finfo(cov.dtype).eps * np.dot(scale, scale)
+    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (cov,))
+    jitter = noise_var + rounding
+    while True:
+        cov_y = cov.copy()
+        cov_y.flat[:: len(cov) + 1] += jitter
+        chol, failed = potrf(cov_y, lower=True, overwrite_a=True, clean=True)
+        if not failed:
+            break
+        jitter = jitter + 10 * rounding
+        rounding *= 10
+    chol_inv, _ = trtri(chol, lower=True, overwrite_c=True)
+    nu = root * (chol_inv.T @ (chol_inv @ (root * residual)))
+    leverage = 1 - jitter * np.einsum("ij,ij->j", chol_inv, chol_inv)
+    return nu, np.maximum(leverage, 0) / var_z
+
+
+def noise_moment(var_z, nu, kappa, noise_var, weight):
+    """E[weight v^2 | y] of each row and output: the statistic of the EM step for noise_var.
+
+    Its sum over rows divided by the sum of weights is the next noise variance; a row of weight k
+    contributes as k copies of it.
+    """
+    shift = noise_var * nu
+    safe = np.where(weight > 0, weight, 1)
+    return shift * shift / safe + noise_var * kappa * var_z

@@ -1,0 +1,293 @@
+"""Epochs of minibatches: forget, forward, observe, backward; early stopping; history.
+
+The posterior of one batch is the prior of the next (paper, section 2.3). Several networks, the
+members, learn side by side along the first axis of every array, each from rows of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .batch import row_correlation
+from .network import Layer, backward, copy_layers, forget, forward
+from .noise import independent_message, joint_message, noise_moment
+
+__all__ = ["History", "Network", "Rows", "Settings", "fit_epochs", "learn_rows", "predict_moments"]
+
+# Learned noise never falls below 1e-6 of the target's spread: the range that inference is safe in.
+MIN_NOISE_VAR = 1e-12
+# Elements of the widest array that a block of predicted rows may need.
+BLOCK_ELEMENTS = 1 << 18
+
+
+class Rows(NamedTuple):
+    """Training or validation rows."""
+
+    x: Any  # (n, n_in + 1), last column ones; dense or CSR
+    y: np.ndarray  # (n, n_outputs), or (n,) class numbers
+    weight: np.ndarray  # (n,)
+    var_x: Any = None  # (n, n_in), or (1, n_in) for all rows alike
+
+    def take(self, rows: np.ndarray) -> Rows:
+        """Rows by number, (members, batch), for each member its own."""
+        var_x = self.var_x
+        if var_x is not None and var_x.shape[0] > 1:
+            var_x = _take(var_x, rows)
+        return Rows(_take(self.x, rows), self.y[rows], self.weight[rows], var_x)
+
+
+def _take(values, rows: np.ndarray):
+    if sparse.issparse(values):
+        return [values[r] for r in rows]
+    return values[rows]
+
+
+@dataclass
+class Network:
+    """A posterior: parameters and observation noise of the members."""
+
+    layers: list[Layer]
+    activation: Callable
+    outputs: Any  # GaussianOutputs or ClassTree
+    noise_var: np.ndarray  # (members, 1, n_outputs or 1)
+    learn_noise: bool = False
+    rows_learned: np.ndarray = field(default_factory=lambda: np.zeros((1, 1, 1)))
+
+    def copy(self) -> Network:
+        return Network(
+            copy_layers(self.layers), self.activation, self.outputs, self.noise_var.copy(),
+            self.learn_noise, self.rows_learned.copy(),
+        )  # fmt: skip
+
+    def assign(self, other: Network, members: np.ndarray) -> None:
+        """Take over the posterior of some members."""
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            mine.mu[members] = theirs.mu[members]
+            mine.var[members] = theirs.var[members]
+        self.noise_var[members] = other.noise_var[members]
+        self.rows_learned[members] = other.rows_learned[members]
+
+
+class Settings(NamedTuple):
+    """How rows are learnt."""
+
+    batch_size: int
+    joint: bool = True
+    half_life: float | None = None
+
+
+def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
+    """Learn one batch in place; returns each member's summed log-likelihood before it was learnt."""
+    layers, noise_var = net.layers, net.noise_var
+    dtype = layers[0].mu.dtype
+    weight = batch.weight[..., None]
+    total = weight.sum(axis=-2, keepdims=True)
+    if settings.half_life is not None:
+        forget(layers, np.exp2(-total / settings.half_life).astype(dtype))
+    mu_z, var_z, tape = forward(layers, net.activation, batch.x, batch.var_x)
+    y, observed = net.outputs.targets(batch.y)
+    y = y.astype(dtype, copy=False)
+    log_lik = (net.outputs.log_likelihood(mu_z, var_z + noise_var, batch.y) * weight).sum((-1, -2))
+    if observed is not None:
+        weight = weight * observed
+    message = _message(layers, tape, mu_z, var_z, y, noise_var, weight, settings.joint)
+    backward(layers, tape, *message)
+    if net.learn_noise:
+        _learn_noise(net, noise_moment(var_z, *message, noise_var, weight), weight, total)
+    return log_lik
+
+
+def _message(layers, tape, mu_z, var_z, y, noise_var, weight, joint):
+    nu, kappa = independent_message(mu_z, var_z, y, noise_var, weight)
+    if mu_z.shape[-2] == 1:
+        return nu, kappa
+    if joint:
+        rho = row_correlation(layers, tape)
+        return joint_message(mu_z, var_z, rho, y, noise_var, weight)
+    # The sum of what each row would do alone overshoots where rows say the same thing. To first
+    # order it moves the outputs by K nu; that can only make the batch's own error grow if the
+    # leverages sum to more than 2. Where it would, learn from the rows jointly.
+    if (kappa * var_z).sum(axis=-2).max() <= 2:
+        return nu, kappa
+    rho = row_correlation(layers, tape)
+    std_z = np.sqrt(var_z)
+    before = y - mu_z
+    after = before - std_z * (rho @ (std_z * nu))
+    worse = (kappa * (after * after - before * before)).sum(axis=-2, keepdims=True) > 0
+    if not worse.any():
+        return nu, kappa
+    nu_joint, kappa_joint = joint_message(mu_z, var_z, rho, y, noise_var, weight)
+    return np.where(worse, nu_joint, nu), np.where(worse, kappa_joint, kappa)
+
+
+def _learn_noise(net: Network, moment, weight, total) -> None:
+    """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most."""
+    axes = (-2, -1) if net.outputs.shared_noise else -2
+    weight = np.broadcast_to(weight, moment.shape)
+    count = weight.sum(axis=axes, keepdims=True)
+    target = moment.sum(axis=axes, keepdims=True) / np.where(count > 0, count, 1)
+    net.rows_learned += total
+    # A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
+    step = (total / np.maximum(net.rows_learned, 1)) ** 0.6 * (count > 0)
+    new = net.noise_var + step * (target - net.noise_var)
+    net.noise_var[...] = np.maximum(new, MIN_NOISE_VAR)
+
+
+def batches(n_rows: int, batch_size: int) -> Iterator[slice]:
+    for start in range(0, n_rows, batch_size):
+        yield slice(start, start + batch_size)
+
+
+def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -> np.ndarray:
+    """One pass over ``rows`` (members, n), in their order; returns mean log-likelihoods."""
+    # Padding repeats a row of another member's fold with the number -1: it has no weight.
+    padded = rows < 0
+    log_lik = np.zeros(len(rows))
+    total = np.zeros(len(rows))
+    for part in batches(rows.shape[1], settings.batch_size):
+        batch = data.take(rows[:, part])
+        if padded[:, part].any():
+            batch = batch._replace(weight=np.where(padded[:, part], 0, batch.weight))
+        log_lik += learn_batch(net, batch, settings)
+        total += batch.weight.sum(axis=-1)
+    return log_lik / np.maximum(total, np.finfo(float).tiny)
+
+
+def predict_moments(
+    net: Network, x, var_x=None, prepare: Callable = lambda x, var_x: (x, var_x)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the outputs, (members, n, n_outputs), in blocks of bounded memory.
+
+    ``prepare`` turns a block of given rows into inputs of the network.
+    """
+    n_rows = x.shape[0]
+    mu = np.empty((len(net.noise_var), n_rows, net.outputs.n_outputs), net.layers[0].mu.dtype)
+    var = np.empty_like(mu)
+    for part in batches(n_rows, block_rows(net)):
+        block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
+        inputs = prepare(x[part], block_var)
+        mu[:, part], var[:, part], _ = forward(net.layers, net.activation, *inputs)
+    return mu, var
+
+
+def block_rows(net: Network) -> int:
+    widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
+    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var)))
+
+
+@dataclass
+class History:
+    """What happened, epoch by epoch; scores are mean log-likelihoods."""
+
+    train_scores: list[float] = field(default_factory=list)
+    validation_scores: list[float] = field(default_factory=list)
+    best_iter: np.ndarray | None = None
+    interrupted: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.train_scores)
+
+
+def fit_epochs(
+    net: Network,
+    data: Rows,
+    train: np.ndarray,
+    validation: list[np.ndarray] | None,
+    settings: Settings,
+    *,
+    max_iter: int,
+    n_iter_no_change: int,
+    tol: float,
+    rngs: list | None,
+    on_epoch: Callable[[History], bool] | None = None,
+) -> History:
+    """Learn ``train`` (members, n) up to ``max_iter`` times, in place.
+
+    With ``validation`` (row numbers for each member), each member ends with the posterior of its
+    best epoch. ``rngs`` shuffle the rows of each member in each epoch; None keeps their order. An
+    interrupt from the keyboard ends training as if by ``max_iter``.
+    """
+    history = History()
+    n_members = len(train)
+    best_score = np.full(n_members, -np.inf)  # the best that exceeded its predecessor by tol
+    top_score = np.full(n_members, -np.inf)
+    best_iter = np.zeros(n_members, dtype=int)
+    waited = np.zeros(n_members, dtype=int)
+    best = None
+    try:
+        for epoch in range(1, max_iter + 1):
+            rows = train
+            if rngs is not None:
+                rows = np.stack(
+                    [r[rng.permutation(len(r))] for r, rng in zip(train, rngs, strict=True)]
+                )
+            scores = learn_rows(net, data, rows, settings)
+            history.train_scores.append(float(scores.mean()))
+            if validation is not None:
+                scores, noise_var = _validate(net, data, validation)
+                history.validation_scores.append(float(scores.mean()))
+                better = scores > top_score
+                if best is None:
+                    best, better = net.copy(), np.ones(n_members, dtype=bool)
+                best.assign(net, better)
+                best.noise_var[better] = noise_var[better]
+                top_score[better] = scores[better]
+                best_iter[better] = epoch
+                gained = scores > best_score + tol
+                best_score[gained] = scores[gained]
+                waited = np.where(gained, 0, waited + 1)
+            stop = on_epoch(history) if on_epoch is not None else False
+            if stop or (validation is not None and (waited >= n_iter_no_change).all()):
+                break
+    except KeyboardInterrupt:
+        history.interrupted = True
+    if best is not None:
+        net.assign(best, np.ones(n_members, dtype=bool))
+        history.best_iter = best_iter
+    return history
+
+
+def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
+    """Each member's score on its own rows, and the noise that maximises it if noise is learnt."""
+    scores = np.empty(len(validation))
+    noise_var = net.noise_var.copy()
+    for member, rows in enumerate(validation):
+        one = Network(
+            [Layer(a.mu[member : member + 1], a.var[member : member + 1], a.var_prior) for a in net.layers],
+            net.activation, net.outputs, net.noise_var[member : member + 1],
+        )  # fmt: skip
+        var_x = data.var_x
+        if var_x is not None and var_x.shape[0] > 1:
+            var_x = var_x[rows]
+        mu_z, var_z = predict_moments(one, data.x[rows], var_x)
+        y, weight = data.y[rows], data.weight[rows]
+        if net.learn_noise:
+            noise_var[member] = best_noise(
+                net.outputs, mu_z[0], var_z[0], y, weight, noise_var[member]
+            )
+        log_lik = net.outputs.log_likelihood(mu_z[0], var_z[0] + noise_var[member], y)
+        scores[member] = weight @ log_lik.sum(axis=-1) / weight.sum()
+    return scores, noise_var
+
+
+def best_noise(outputs, mu_z, var_z, y, weight, noise_var) -> np.ndarray:
+    """The noise variance (1, n_outputs or 1) that maximises the likelihood of some rows.
+
+    A grid over standard deviations from 1/8 to 8 times the current one, refined twice.
+    """
+    center = 0.5 * np.log(noise_var)
+    width = np.log(8.0)
+    for _ in range(3):
+        grid = center + np.linspace(-width, width, 17)[:, None, None]
+        noise = np.maximum(np.exp(2 * grid), MIN_NOISE_VAR)
+        log_lik = outputs.log_likelihood(mu_z, var_z + noise.astype(var_z.dtype), y)
+        score = np.einsum("n,gno->go", weight, log_lik)
+        center = np.take_along_axis(grid[:, 0], score.argmax(axis=0)[None], axis=0)
+        width /= 8
+    return np.maximum(np.exp(2 * center), MIN_NOISE_VAR)
