@@ -56,6 +56,10 @@ class Given(NamedTuple):
 class BaseTAGI(BaseEstimator):
     """Base class; the subclass validates targets and names the observation model."""
 
+    _net: Network
+    n_samples_seen_: int
+    best_iter_: int | np.ndarray
+
     def __init__(
         self,
         hidden_layer_sizes=(50,),

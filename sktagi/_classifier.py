@@ -17,8 +17,152 @@ __all__ = ["TAGIClassifier"]
 
 
 class TAGIClassifier(ClassifierMixin, BaseTAGI):
+    """Bayesian neural network for classification, inferred in closed form (TAGI).
+
+    Classes are the leaves of a binary tree whose nodes are the outputs of the network (paper,
+    App. C). Every class probability carries a standard deviation.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(50,)
+        Units in each hidden layer; ``()`` gives a linear model.
+
+    activation : str, default="relu"
+        ``"identity"``, ``"relu"``, ``"leaky_relu"``, ``"tanh"``, ``"logistic"`` or ``"softplus"``:
+        linearised at the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact
+        mean and variance of a rectified Gaussian instead.
+
+    sigma_v : float or "auto", default="auto"
+        Standard deviation of the observation noise, of the tree's targets, which are +1 and -1.
+        ``"auto"`` learns it while fitting (expectation maximisation) and, with ``early_stopping``,
+        keeps the value that maximises the likelihood of the validation rows.
+
+    batch_size : int or "auto", default="auto"
+        Rows of a batch. ``"auto"`` is 64; more than there are rows means one batch.
+
+    batch_inference : {"joint", "independent"}, default="joint"
+        How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
+        batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
+        turns to joint inference for a batch in which that sum would overshoot.
+
+    max_iter : int, default=100
+        Epochs at most. 0 gives the prior predictive.
+
+    half_life : float, None or "auto", default="auto"
+        Number of rows after which evidence counts half, in epochs as in streams. None never
+        forgets, as in the paper; ``"auto"`` is 3 rows for each parameter of a network.
+
+    early_stopping : bool, default=True
+        Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
+        ``n_iter_no_change`` epochs without a gain of ``tol``, and keep the best posterior.
+        ``partial_fit`` holds out nothing.
+
+    validation_fraction : float, default=0.1
+        The share of distinct rows that are held out; copies of a row stay together. Classes are
+        held out in proportion.
+
+    n_iter_no_change : int, default=10
+        Epochs without a gain after which training stops.
+
+    tol : float, default=1e-4
+        The smallest gain in mean log-likelihood that counts.
+
+    n_members : int, default=5
+        Networks that are inferred side by side and mixed, each from a prior draw of its own and
+        with rows of its own held out. More than one makes the standard deviation grow away from
+        the data.
+
+    standardize : bool, default=True
+        Centre and scale features with statistics of the training rows (running
+        statistics in ``partial_fit``). Sparse features are scaled, not centred.
+
+    weight_gain : float, default=1.0
+        Factor of the prior variance of the weights, which is Xavier's ``2 / (n_in + n_out)``.
+
+    bias_variance : float, default=0.01
+        Prior variance of the biases.
+
+    probit_scale : float, default=1/3
+        Scale inside the normal cumulative distribution that turns outputs into probabilities
+        (the paper's alpha).
+
+    shuffle : bool, default=True
+        Shuffle the rows in each epoch. ``partial_fit`` never does.
+
+    random_state : int, RandomState instance or None, default=None
+        Determines the prior draws, the rows held out and the shuffling.
+
+    warm_start : bool, default=False
+        Start ``fit`` from the posterior of the previous call instead of the prior.
+
+    verbose : int, default=0
+        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : list of ndarray
+        Posterior means of the weights, ``(n_in, n_out)``, and biases, ``(n_out,)``, of each layer;
+        with ``n_members > 1`` they have a leading axis of members.
+
+    coef_vars_, intercept_vars_ : list of ndarray
+        Posterior variances, in the same shapes.
+
+    sigma_v_ : float
+        Observation-noise standard deviation in use.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+
+    n_iter_ : int
+        Epochs run by ``fit``; each call of ``partial_fit`` adds one.
+
+    best_iter_ : int, or ndarray of int of shape (n_members,)
+        The epoch whose posterior was kept.
+
+    train_scores_ : list of float
+        Mean log-likelihood of the training rows in each epoch, each batch before it was learnt.
+
+    validation_scores_ : list of float, or None
+        Mean log-likelihood of the validation rows after each epoch; None without early stopping.
+
+    n_outputs_ : int
+        Output units: the nodes of the class tree, 11 for ten classes.
+
+    n_samples_seen_ : int
+        Rows of positive weight given to ``fit`` and ``partial_fit``.
+
+    n_features_in_ : int
+        Number of features.
+
+    feature_names_in_ : ndarray of str
+        Names of the features, if X has string column names.
+
+    See Also
+    --------
+    TAGIRegressor : The same network for continuous targets.
+
+    References
+    ----------
+    J.-A. Goulet, L. H. Nguyen, S. Amiri, "Tractable Approximate Gaussian Inference for Bayesian
+    Neural Networks", Journal of Machine Learning Research 22, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sktagi import TAGIClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = TAGIClassifier(random_state=0).fit(X, y)
+    >>> proba, std = model.predict_proba(X, return_std=True)
+    >>> proba.shape, std.shape
+    ((150, 3), (150, 3))
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
     # With metadata routing enabled, a pipeline passes return_std on to predict_proba.
     __metadata_request__predict_proba = {"return_std": True}
+
+    classes_: np.ndarray
 
     def __init__(
         self,
@@ -68,16 +212,106 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         self.probit_scale = probit_scale
 
     def fit(self, X, y, sample_weight=None, X_std=None):
+        """Fit the network to rows X and classes y.
+
+        Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Class labels: any hashable values.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         return self._fit(X, y, sample_weight, X_std)
 
     def partial_fit(self, X, y, classes=None, sample_weight=None, X_std=None):
+        """Learn from the rows given, once and in their order; the posterior becomes the prior.
+
+        A call that raises, by Ctrl-C too, leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Class labels: any hashable values.
+
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will ever occur; required in the first call.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         return self._partial_fit(X, y, sample_weight, X_std, classes)
 
     def predict(self, X, X_std=None):
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels.
+        """
         log_proba = self.predict_log_proba(X, X_std=X_std)
         return self.classes_[log_proba.argmax(axis=1)]
 
     def predict_proba(self, X, return_std=False, X_std=None):
+        """Predict class probabilities, and their standard deviations if asked for.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        return_std : bool, default=False
+            Return the standard deviation of each probability too.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of ``classes_``.
+
+        std : ndarray, same shape
+            How far a probability may be off, given what the network does not know and the noise;
+            only if ``return_std``.
+        """
         mu_z, var_y = self._output_moments(X, X_std)
         tree = self._net.outputs
         proba = np.exp(tree.log_proba(mu_z, var_y))
@@ -90,12 +324,50 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         return mean.astype(dtype), np.sqrt(variance).astype(dtype)
 
     def predict_log_proba(self, X, X_std=None):
+        """Predict logarithms of class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            Finite even where a probability underflows to zero.
+        """
         mu_z, var_y = self._output_moments(X, X_std)
         log_proba = self._net.outputs.log_proba(mu_z, var_y)
         mixed = logsumexp(log_proba, axis=0) - np.log(len(log_proba))
         return mixed.astype(self._net.layers[0].mu.dtype)
 
     def log_likelihood(self, X, y, sample_weight=None, X_std=None):
+        """Mean log probability of the classes y: minus the log-loss.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Class labels: any hashable values.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        log_likelihood : float
+            The mean over the rows.
+        """
         log_proba = self.predict_log_proba(X, X_std=X_std)
         y = column_or_1d(as_labels(y))
         check_consistent_length(log_proba, y)
@@ -123,12 +395,13 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             self.classes_ = self._distinct_classes(classes)
-        elif classes is not None:
-            if set(self._distinct_classes(classes).tolist()) != set(self.classes_.tolist()):
-                raise ValueError(
-                    f"classes={list(classes)!r} is not the same as on the last call to "
-                    f"partial_fit, which was {self.classes_.tolist()!r}."
-                )
+        elif classes is not None and (
+            set(self._distinct_classes(classes).tolist()) != set(self.classes_.tolist())
+        ):
+            raise ValueError(
+                f"classes={list(classes)!r} is not the same as on the last call to "
+                f"partial_fit, which was {self.classes_.tolist()!r}."
+            )
         return class_numbers(y, self.classes_)
 
     @staticmethod

@@ -5,38 +5,283 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ._base import BaseTAGI, Given, _check_weight
+from ._base import BaseTAGI, Given
 from ._scaling import Moments
-from .engine.gaussian import log_density
 from .engine.noise import GaussianOutputs
+from .metrics import gaussian_log_likelihood
 
 __all__ = ["TAGIRegressor"]
 
 
 class TAGIRegressor(RegressorMixin, BaseTAGI):
+    """Bayesian neural network for regression, inferred in closed form (TAGI).
+
+    Every prediction carries a standard deviation. The posterior of the weights is Gaussian with
+    independent entries; each batch of rows updates it analytically, without gradients or sampling.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(50,)
+        Units in each hidden layer; ``()`` gives a linear model.
+
+    activation : str, default="relu"
+        ``"identity"``, ``"relu"``, ``"leaky_relu"``, ``"tanh"``, ``"logistic"`` or ``"softplus"``:
+        linearised at the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact
+        mean and variance of a rectified Gaussian instead.
+
+    sigma_v : float or "auto", default="auto"
+        Standard deviation of the observation noise, in units of the standardised target.
+        ``"auto"`` learns it while fitting (expectation maximisation) and, with ``early_stopping``,
+        keeps the value that maximises the likelihood of the validation rows.
+
+    batch_size : int or "auto", default="auto"
+        Rows of a batch. ``"auto"`` is 64; more than there are rows means one batch.
+
+    batch_inference : {"joint", "independent"}, default="joint"
+        How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
+        batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
+        turns to joint inference for a batch in which that sum would overshoot.
+
+    max_iter : int, default=100
+        Epochs at most. 0 gives the prior predictive.
+
+    half_life : float, None or "auto", default="auto"
+        Number of rows after which evidence counts half, in epochs as in streams. None never
+        forgets, as in the paper; ``"auto"`` is 3 rows for each parameter of a network.
+
+    early_stopping : bool, default=True
+        Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
+        ``n_iter_no_change`` epochs without a gain of ``tol``, and keep the best posterior.
+        ``partial_fit`` holds out nothing.
+
+    validation_fraction : float, default=0.1
+        The share of distinct rows that are held out; copies of a row stay together.
+
+    n_iter_no_change : int, default=10
+        Epochs without a gain after which training stops.
+
+    tol : float, default=1e-4
+        The smallest gain in mean log-likelihood that counts.
+
+    n_members : int, default=5
+        Networks that are inferred side by side and mixed, each from a prior draw of its own and
+        with rows of its own held out. More than one makes the standard deviation grow away from
+        the data.
+
+    standardize : bool, default=True
+        Centre and scale features and target with statistics of the training rows (running
+        statistics in ``partial_fit``). Sparse features are scaled, not centred.
+
+    weight_gain : float, default=1.0
+        Factor of the prior variance of the weights, which is Xavier's ``2 / (n_in + n_out)``.
+
+    bias_variance : float, default=0.01
+        Prior variance of the biases.
+
+    shuffle : bool, default=True
+        Shuffle the rows in each epoch. ``partial_fit`` never does.
+
+    random_state : int, RandomState instance or None, default=None
+        Determines the prior draws, the rows held out and the shuffling.
+
+    warm_start : bool, default=False
+        Start ``fit`` from the posterior of the previous call instead of the prior.
+
+    verbose : int, default=0
+        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : list of ndarray
+        Posterior means of the weights, ``(n_in, n_out)``, and biases, ``(n_out,)``, of each layer;
+        with ``n_members > 1`` they have a leading axis of members.
+
+    coef_vars_, intercept_vars_ : list of ndarray
+        Posterior variances, in the same shapes.
+
+    sigma_v_ : float, or ndarray of shape (n_targets,)
+        Observation-noise standard deviation in use.
+
+    n_iter_ : int
+        Epochs run by ``fit``; each call of ``partial_fit`` adds one.
+
+    best_iter_ : int, or ndarray of int of shape (n_members,)
+        The epoch whose posterior was kept.
+
+    train_scores_ : list of float
+        Mean log-likelihood of the training rows in each epoch, each batch before it was learnt.
+
+    validation_scores_ : list of float, or None
+        Mean log-likelihood of the validation rows after each epoch; None without early stopping.
+
+    n_outputs_ : int
+        Output units: the number of targets.
+
+    n_samples_seen_ : int
+        Rows of positive weight given to ``fit`` and ``partial_fit``.
+
+    n_features_in_ : int
+        Number of features.
+
+    feature_names_in_ : ndarray of str
+        Names of the features, if X has string column names.
+
+    See Also
+    --------
+    TAGIClassifier : The same network for classes.
+    sktagi.metrics.log_likelihood_scorer : What tunes ``sigma_v`` in GridSearchCV; R^2 cannot.
+
+    References
+    ----------
+    J.-A. Goulet, L. H. Nguyen, S. Amiri, "Tractable Approximate Gaussian Inference for Bayesian
+    Neural Networks", Journal of Machine Learning Research 22, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sktagi import TAGIRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = TAGIRegressor(random_state=0).fit(X_train, y_train)
+    >>> mean, std = model.predict(X_test, return_std=True)
+    >>> mean.shape, std.shape
+    ((111,), (111,))
+    >>> bool((abs(y_test - mean) < 2 * std).mean() > 0.9)
+    True
+    """
+
     # With metadata routing enabled, a pipeline passes return_std on to predict.
     __metadata_request__predict = {"return_std": True}
 
     def fit(self, X, y, sample_weight=None, X_std=None):
+        """Fit the network to rows X and targets y.
+
+        Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         return self._fit(X, y, sample_weight, X_std)
 
     def partial_fit(self, X, y, sample_weight=None, X_std=None):
+        """Learn from the rows given, once and in their order; the posterior becomes the prior.
+
+        A call that raises, by Ctrl-C too, leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         return self._partial_fit(X, y, sample_weight, X_std)
 
     def predict(self, X, return_std=False, X_std=None):
+        """Predict the mean, and the standard deviation if asked for.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        return_std : bool, default=False
+            Return the predictive standard deviation too: of the network and of the noise.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictive mean.
+
+        std : ndarray, same shape
+            Predictive standard deviation; only if ``return_std``.
+        """
         mean, epistemic, aleatoric = self._predictive(X, X_std)
         if return_std:
             return mean, np.sqrt(epistemic + aleatoric)
         return mean
 
     def predict_variance(self, X, X_std=None):
+        """Split the predictive variance into the network's part and the noise's part.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        epistemic : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Variance that comes from the parameters and the members: more data reduces it.
+
+        aleatoric : ndarray, same shape
+            Variance of the observation noise. The two add up to the square of predict's std.
+        """
         _, epistemic, aleatoric = self._predictive(X, X_std)
         return epistemic, np.broadcast_to(aleatoric, epistemic.shape).copy()
 
     def predict_quantiles(self, X, quantiles, X_std=None):
+        """Quantiles of the predictive distribution.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        quantiles : float or array-like
+            Probabilities between 0 and 1.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        quantiles : ndarray of shape (n_samples, n_quantiles)
+            ``(n_samples, n_targets, n_quantiles)`` for several targets.
+        """
         quantiles = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
         if quantiles.ndim != 1 or not ((quantiles > 0) & (quantiles < 1)).all():
             raise ValueError(f"quantiles must lie between 0 and 1, both excluded; got {quantiles}.")
@@ -44,25 +289,84 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return mean[..., None] + std[..., None] * ndtri(quantiles).astype(std.dtype)
 
     def predict_interval(self, X, coverage=0.9, X_std=None):
+        """Central interval that holds the target with probability ``coverage``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        coverage : float, default=0.9
+            Probability between 0 and 1.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
+        """
         if not (np.ndim(coverage) == 0 and 0 < coverage < 1):
             raise ValueError(f"coverage must lie between 0 and 1, both excluded; got {coverage!r}.")
         return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std)
 
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None):
+        """Draw targets from the predictive distribution of each row.
+
+        Rows are drawn independently of each other.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        n_samples : int, default=1
+            Draws for each row.
+
+        random_state : int, RandomState instance or None, default=0
+            Determines the draws.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        y_samples : ndarray of shape (n_samples_X, n_samples)
+            ``(n_samples_X, n_targets, n_samples)`` for several targets.
+        """
         mean, std = self.predict(X, return_std=True, X_std=X_std)
         rng = check_random_state(random_state)
         draws = rng.standard_normal((*mean.shape, n_samples))
         return mean[..., None] + std[..., None] * draws
 
     def log_likelihood(self, X, y, sample_weight=None, X_std=None):
+        """Mean log predictive density of y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        Returns
+        -------
+        log_likelihood : float
+            The mean over the rows; a row's density is that of all its targets.
+        """
         mean, std = self.predict(X, return_std=True, X_std=X_std)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(mean, y)
-        if y.size != mean.size:
-            raise ValueError(f"y has shape {y.shape}, predictions have {mean.shape}.")
-        log_lik = log_density(y.reshape(mean.shape), mean, np.square(std, dtype=np.float64))
-        weight = _check_weight(sample_weight, len(mean))
-        return float(np.average(log_lik.reshape(len(mean), -1).sum(axis=1), weights=weight))
+        return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -23,12 +23,12 @@ __all__ = ["row_correlation"]
 
 def row_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarray:
     """Correlation of the outputs between the rows of a batch, shape (..., rows, rows)."""
-    rho = None
+    rho: np.ndarray = np.empty(0)
     for layer, units in zip(layers, tape, strict=True):
         cov = _gram(units.mu_a, layer.var.mean(axis=-1))
         if units.var_a is not None:
             moment = (units.sq_w + layer.var[..., :-1, :]).mean(axis=-1)
-            if rho is None:
+            if units.jac is None:
                 # Errors of the inputs are independent from row to row.
                 diag = np.einsum("...ii->...i", cov)
                 diag += _weighted_sum(units.var_a, moment)

@@ -8,6 +8,7 @@ every ``mu_a`` below carries a last column of ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ def draw_prior(
     """
     rngs = list(rngs)
     layers = []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for n_in, n_out in pairwise(sizes):
         var_prior = np.full((n_in + 1, 1), weight_gain * 2.0 / (n_in + n_out))
         var_prior[-1] = bias_variance
         draws = np.stack([rng.standard_normal((n_in + 1, n_out)) for rng in rngs])
@@ -68,14 +69,15 @@ def forward(
     """Moments of the output layer, and what the backward pass needs.
 
     ``x`` has shape (..., rows, n_in + 1) with a last column of ones, or is a sparse matrix, or a
-    sequence of sparse matrices, one for each network. ``var_x`` (..., rows, n_in) is the variance of uncertain
-    inputs (Eq. 7).
+    sequence of sparse matrices, one for each network. ``var_x`` (..., rows, n_in) is the variance
+    of uncertain inputs (Eq. 7).
     """
     mu_a, var_a, jac = x, var_x, None
+    mu_z = var_z = np.empty(0)
     tape: list[Units] = []
     for layer in layers:
         if tape:
-            mu_a, var_a, jac = activation(mu_z, var_z)  # noqa: F821 (set by the layer below)
+            mu_a, var_a, jac = activation(mu_z, var_z)
             mu_a = _with_unit(mu_a)
         sq_a = _square(mu_a)
         # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b

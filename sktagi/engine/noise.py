@@ -1,4 +1,4 @@
-"""Observation model y = z + v, V ~ N(0, noise_var / weight) (Eq. 1): outputs and targets -> messages.
+"""Observation model y = z + v, V ~ N(0, noise_var / weight) (Eq. 1): targets -> messages.
 
 A message is (nu, kappa) for every output of every row: Eq. 14 divided by the prior variance of the
 output. A weight of zero means "not observed" and gives a message of exactly zero: rows without

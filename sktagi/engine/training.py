@@ -64,6 +64,12 @@ class Network:
             self.learn_noise, self.rows_learned.copy(),
         )  # fmt: skip
 
+    def member(self, number: int) -> Network:
+        """A view of one member."""
+        part = slice(number, number + 1)
+        layers = [Layer(a.mu[part], a.var[part], a.var_prior) for a in self.layers]
+        return Network(layers, self.activation, self.outputs, self.noise_var[part])
+
     def assign(self, other: Network, members: np.ndarray) -> None:
         """Take over the posterior of some members."""
         for mine, theirs in zip(self.layers, other.layers, strict=True):
@@ -82,7 +88,7 @@ class Settings(NamedTuple):
 
 
 def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
-    """Learn one batch in place; returns each member's summed log-likelihood before it was learnt."""
+    """Learn one batch in place; returns its summed log-likelihood before that, for each member."""
     layers, noise_var = net.layers, net.noise_var
     dtype = layers[0].mu.dtype
     weight = batch.weight[..., None]
@@ -95,10 +101,11 @@ def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
     log_lik = (net.outputs.log_likelihood(mu_z, var_z + noise_var, batch.y) * weight).sum((-1, -2))
     if observed is not None:
         weight = weight * observed
-    message = _message(layers, tape, mu_z, var_z, y, noise_var, weight, settings.joint)
-    backward(layers, tape, *message)
+    nu, kappa = _message(layers, tape, mu_z, var_z, y, noise_var, weight, settings.joint)
+    backward(layers, tape, nu, kappa)
     if net.learn_noise:
-        _learn_noise(net, noise_moment(var_z, *message, noise_var, weight), weight, total)
+        moment = noise_moment(var_z, nu, kappa, noise_var, weight)
+        _learn_noise(net, moment, weight, total)
     return log_lik
 
 
@@ -258,10 +265,7 @@ def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
     scores = np.empty(len(validation))
     noise_var = net.noise_var.copy()
     for member, rows in enumerate(validation):
-        one = Network(
-            [Layer(a.mu[member : member + 1], a.var[member : member + 1], a.var_prior) for a in net.layers],
-            net.activation, net.outputs, net.noise_var[member : member + 1],
-        )  # fmt: skip
+        one = net.member(member)
         var_x = data.var_x
         if var_x is not None and var_x.shape[0] > 1:
             var_x = var_x[rows]

@@ -1,0 +1,447 @@
+"""Prior, forward and backward pass against the paper's equations, transcribed and in dense form."""
+
+import numpy as np
+import oracle
+import pytest
+from helpers import DTYPES, LINEARISED, member, random_layers, rtol, with_ones
+from scipy import sparse
+
+from sktagi.engine.activations import ACTIVATIONS
+from sktagi.engine.network import backward, copy_layers, draw_prior, forget, forward
+from sktagi.engine.noise import independent_message
+from sktagi.engine.tree import ClassTree
+
+HIDDEN = [(), (4,), (3, 4)]
+
+
+def learn(layers, activation, x, y, noise_var, weight=1.0, var_x=None):
+    mu_z, var_z, tape = forward(layers, ACTIVATIONS[activation], x, var_x)
+    backward(layers, tape, *independent_message(mu_z, var_z, y, noise_var, weight))
+
+
+def assert_layers_equal(layers, expected, rtol=1e-10):
+    for layer, other in zip(layers, expected, strict=True):
+        if isinstance(other, oracle.OracleLayer):
+            mu, var = oracle.to_lists(other)
+        else:
+            mu, var = other.mu, other.var
+        np.testing.assert_allclose(layer.mu, mu, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(layer.var, var, rtol=rtol)
+
+
+def to_oracle(layers):
+    return [oracle.from_arrays(layer.mu, layer.var) for layer in layers]
+
+
+# ------------------------------------------------------------------------- the naive transcription
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("activation", LINEARISED)
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_moments_of_the_outputs_are_those_of_the_paper(hidden, n_outputs, activation, uncertain):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(6, 3))
+    x_std = rng.uniform(0.1, 1, size=x.shape) if uncertain else None
+    layers = random_layers([3, *hidden, n_outputs], seed=2)
+    var_x = x_std**2 if uncertain else None
+    mu_z, var_z, _ = forward(layers, ACTIVATIONS[activation], with_ones(x), var_x)
+    for n in range(len(x)):
+        record = oracle.forward_row(
+            to_oracle(layers), activation, x[n], x_std[n] if uncertain else None
+        )
+        np.testing.assert_allclose(mu_z[n], record.mu_z[-1], rtol=1e-10)
+        np.testing.assert_allclose(var_z[n], record.var_z[-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("activation", LINEARISED)
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_rows_one_at_a_time_are_learnt_as_in_the_paper(hidden, n_outputs, activation, uncertain):
+    rng = np.random.default_rng(3)
+    sigma_v = 0.4
+    x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, n_outputs))
+    x_std = rng.uniform(0.1, 0.6, size=x.shape)
+    layers = random_layers([3, *hidden, n_outputs], seed=4)
+    expected = to_oracle(layers)
+    for _ in range(3):
+        for n in range(len(x)):
+            var_x = x_std[n : n + 1] ** 2 if uncertain else None
+            learn(layers, activation, with_ones(x[n : n + 1]), y[n], sigma_v**2, var_x=var_x)
+            expected = oracle.learn_row(
+                expected, activation, x[n], y[n], sigma_v, x_std[n] if uncertain else None
+            )
+    assert_layers_equal(layers, expected)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_nodes_off_the_path_of_a_class_teach_nothing(hidden):
+    rng = np.random.default_rng(5)
+    sigma_v, n_classes = 0.3, 5
+    tree = ClassTree(n_classes)
+    x, labels = rng.normal(size=(10, 3)), rng.integers(n_classes, size=10)
+    layers = random_layers([3, *hidden, tree.n_outputs], seed=6)
+    expected = to_oracle(layers)
+    for n in range(len(x)):
+        y, observed = tree.targets(labels[n : n + 1])
+        learn(layers, "tanh", with_ones(x[n : n + 1]), y, sigma_v**2, observed)
+        target, mask = oracle.class_target(n_classes, labels[n])
+        expected = oracle.learn_row(expected, "tanh", x[n], target, sigma_v, observed=mask)
+    assert_layers_equal(layers, expected)
+
+
+# ---------------------------------------------------------------------------- dense conditioning
+
+
+def posterior_of_linear_model(mu, var, x, y, noise_var):
+    """Mean and covariance of w | y for y = x'w + v and w ~ N(mu, diag(var)), one row (Eq. 13)."""
+    cov = np.diag(var)
+    cov_wy = cov @ x
+    var_y = x @ cov @ x + noise_var
+    return mu + cov_wy * (y - x @ mu) / var_y, cov - np.outer(cov_wy, cov_wy) / var_y
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("noise_var", [1e-6, 0.1, 10.0])
+def test_one_row_without_hidden_layers_is_exact_bayesian_regression(n_outputs, noise_var):
+    rng = np.random.default_rng(7)
+    x, y = with_ones(rng.normal(size=4)), rng.normal(size=n_outputs)
+    (layer,) = random_layers([4, n_outputs], seed=8)
+    before = copy_layers([layer])[0]
+    learn([layer], "identity", x[None], y, noise_var)
+    for o in range(n_outputs):
+        mean, cov = posterior_of_linear_model(
+            before.mu[:, o], before.var[:, o], x, y[o], noise_var
+        )
+        np.testing.assert_allclose(layer.mu[:, o], mean, rtol=1e-10)
+        np.testing.assert_allclose(layer.var[:, o], np.diag(cov), rtol=1e-8)
+
+
+def dense_layerwise_inference(layers, activation, x, var_x, y, noise_var):
+    """Eq. 14-16 with dense matrices: product terms, F matrices and inverses, no shortcuts.
+
+    theta holds the weights unit by unit, then the biases. The only assumption taken from the
+    diagonal form is that covariances of theta and of z are cut to their diagonals.
+    """
+    phi = ACTIVATIONS[activation]
+    mu_z, cov_z, mu_a, cov_a, cov_az = None, np.diag(var_x), x, np.diag(var_x), None
+    stored = []
+    for j, layer in enumerate(layers):
+        if j > 0:
+            mu_a, _, jac = phi(mu_z, np.diag(cov_z).copy())
+            cov_a = np.diag(jac) @ cov_z @ np.diag(jac)
+            cov_az = np.diag(jac) @ cov_z
+        n_in, n_out = len(layer.mu) - 1, layer.mu.shape[1]
+        mu_w = layer.mu[:-1].T.ravel()  # w_11, w_12, ..., w_21, ...
+        cov_theta = np.diag(np.concatenate([layer.var[:-1].T.ravel(), layer.var[-1]]))
+        unit = np.tile(np.arange(n_in), n_out)  # the activation unit of each product term
+        f_wa = np.kron(np.eye(n_out), np.ones((1, n_in)))
+        f_b = np.eye(n_out)
+        n_w = n_in * n_out
+        cov_w, cov_b = cov_theta[:n_w, :n_w], cov_theta[n_w:, n_w:]
+        # Eq. 3, 5 and 4 for W A, with W independent of A
+        mu_wa = mu_w * mu_a[unit]
+        cov_aa = cov_a[np.ix_(unit, unit)]
+        cov_wa = (
+            cov_w * cov_aa
+            + cov_w * np.outer(mu_a[unit], mu_a[unit])
+            + cov_aa * np.outer(mu_w, mu_w)
+        )
+        cov_wa_theta = mu_a[unit][:, None] * cov_theta[:n_w]
+        mu_next = f_wa @ mu_wa + f_b @ layer.mu[-1]
+        cov_next = np.diag(np.diag(f_wa @ cov_wa @ f_wa.T + f_b @ cov_b @ f_b.T))
+        cov_next_theta = f_wa @ cov_wa_theta + f_b @ cov_theta[n_w:]
+        cov_next_z = None
+        if j > 0:
+            cov_next_z = f_wa @ (mu_w[:, None] * cov_az[unit])
+        stored.append((mu_z, cov_z, mu_next, cov_next, cov_theta, cov_next_theta, cov_next_z))
+        mu_z, cov_z = mu_next, cov_next
+    # Eq. 14
+    gain = cov_z @ np.linalg.inv(cov_z + noise_var * np.eye(len(y)))
+    mu_post, cov_post = mu_z + gain @ (y - mu_z), cov_z - gain @ cov_z
+    posterior = []
+    for layer, parts in zip(reversed(layers), reversed(stored), strict=True):
+        mu_z, cov_z, mu_next, cov_next, cov_theta, cov_next_theta, cov_next_z = parts
+        theta = np.concatenate([layer.mu[:-1].T.ravel(), layer.mu[-1]])
+        gain = cov_next_theta.T @ np.linalg.inv(cov_next)  # Eq. 16
+        theta_post = theta + gain @ (mu_post - mu_next)
+        var_post = np.diag(cov_theta + gain @ (cov_post - cov_next) @ gain.T)
+        posterior.append((theta_post, var_post))
+        if cov_next_z is not None:  # Eq. 15
+            gain = cov_next_z.T @ np.linalg.inv(cov_next)
+            mu_post, cov_post = (
+                mu_z + gain @ (mu_post - mu_next),
+                np.diag(np.diag(cov_z + gain @ (cov_post - cov_next) @ gain.T)),
+            )
+    return posterior[::-1]
+
+
+@pytest.mark.parametrize("sizes", [[2, 1], [2, 3, 1], [2, 3, 2], [3, 2, 3, 2]])
+@pytest.mark.parametrize("activation", ["tanh", "softplus"])
+def test_backward_pass_is_dense_conditioning_layer_by_layer(sizes, activation):
+    rng = np.random.default_rng(9)
+    x, y = rng.normal(size=sizes[0]), rng.normal(size=sizes[-1])
+    var_x = rng.uniform(0.01, 0.2, size=sizes[0])
+    layers = random_layers(sizes, seed=10)
+    expected = dense_layerwise_inference(copy_layers(layers), activation, x, var_x, y, 0.2)
+    learn(layers, activation, with_ones(x)[None], y, 0.2, var_x=var_x[None])
+    for layer, (theta, var) in zip(layers, expected, strict=True):
+        mu = np.concatenate([layer.mu[:-1].T.ravel(), layer.mu[-1]])
+        np.testing.assert_allclose(mu, theta, rtol=1e-10, atol=1e-12)
+        got = np.concatenate([layer.var[:-1].T.ravel(), layer.var[-1]])
+        np.testing.assert_allclose(got, var, rtol=1e-10)
+
+
+@pytest.mark.parametrize("sizes", [[2, 1], [2, 4, 1], [2, 3, 4, 1]])
+def test_one_output_learns_as_by_one_step_conditioning_of_all_parameters(sizes):
+    """Eq. 13: cov(theta, y) is the prior variance times the gradient of the mean output."""
+    rng = np.random.default_rng(11)
+    x, y, noise_var = with_ones(rng.normal(size=2))[None], 1.7, 0.1
+    layers = random_layers(sizes, seed=12)
+    prior = copy_layers(layers)
+    mu_z, var_z, _ = forward(layers, ACTIVATIONS["tanh"], x)
+    learn(layers, "tanh", x, y, noise_var)
+    var_y = var_z[0, 0] + noise_var
+    for j, (old, new) in enumerate(zip(prior, layers, strict=True)):
+        cov = np.empty_like(old.mu)
+        for index in np.ndindex(old.mu.shape):
+            ends = []
+            for step in (-1e-5, 1e-5):
+                moved = copy_layers(prior)
+                moved[j].mu[index] += step
+                ends.append(forward(moved, ACTIVATIONS["tanh"], x)[0][0, 0])
+            cov[index] = old.var[index] * (ends[1] - ends[0]) / 2e-5
+        expected = old.mu + cov * (y - mu_z[0, 0]) / var_y
+        np.testing.assert_allclose(new.mu, expected, rtol=1e-7, atol=1e-8)
+        if len(sizes) <= 3:  # deeper, the diagonal form drops correlations of hidden units
+            np.testing.assert_allclose(new.var, old.var - cov**2 / var_y, rtol=1e-7)
+
+
+# ----------------------------------------------------------------------------------------- batches
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_means_after_a_batch_are_moved_by_the_sum_of_its_rows(hidden, uncertain):
+    rng = np.random.default_rng(13)
+    x, y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
+    x_std = rng.uniform(0.1, 0.6, size=x.shape) if uncertain else None
+    layers = random_layers([3, *hidden, 2], seed=14)
+    total = oracle.sum_over_rows(to_oracle(layers), "relu", x, y, 0.5, x_std)
+    var_x = x_std**2 if uncertain else None
+    learn(layers, "relu", with_ones(x), y, 0.25, var_x=var_x)
+    for layer, expected in zip(layers, total, strict=True):
+        np.testing.assert_allclose(layer.mu, oracle.to_lists(expected)[0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("sigma_v", [0.5, 30.0])
+def test_variances_after_a_batch_stay_positive_and_agree_to_first_order(hidden, sigma_v):
+    rng = np.random.default_rng(15)
+    x, y = rng.normal(size=(30, 3)), rng.normal(size=(30, 2))
+    layers = random_layers([3, *hidden, 2], seed=16)
+    prior = copy_layers(layers)
+    total = oracle.sum_over_rows(to_oracle(layers), "tanh", x, y, sigma_v)
+    learn(layers, "tanh", with_ones(x), y, sigma_v**2)
+    for old, new, summed in zip(prior, layers, total, strict=True):
+        fraction = 1 - np.array(oracle.to_lists(summed)[1]) / old.var
+        np.testing.assert_allclose(new.var, old.var / (1 + fraction), rtol=1e-10)
+        assert np.all(new.var > 0) and np.all(new.var < old.var)
+        excess = new.var / old.var - (1 - fraction)
+        assert np.all(excess >= -1e-13) and np.all(excess <= fraction**2 * (1 + 1e-10) + 1e-13)
+
+
+def test_a_message_of_zero_changes_nothing():
+    layers = random_layers([3, 4, 2], seed=17)
+    prior = copy_layers(layers)
+    x = with_ones(np.random.default_rng(18).normal(size=(5, 3)))
+    for rows in (x, x[:1]):
+        _, _, tape = forward(layers, ACTIVATIONS["relu"], rows)
+        backward(layers, tape, np.zeros((len(rows), 2)), np.zeros((len(rows), 2)))
+        for layer, old in zip(layers, prior, strict=True):
+            np.testing.assert_array_equal(layer.mu, old.mu)
+            np.testing.assert_array_equal(layer.var, old.var)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_single_row_of_extreme_leverage_leaves_the_variance_positive(dtype):
+    (layer,) = random_layers([1, 1], seed=19, dtype=dtype)
+    for size in (1e3, 1e8):
+        x = np.array([[size, 1.0]], dtype)
+        for _ in range(5):
+            learn([layer], "identity", x, np.ones((1, 1), dtype), dtype(1e-12))
+            assert np.all(layer.var > 0) and np.all(np.isfinite(layer.mu))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtype_is_kept_by_forward_and_backward(dtype):
+    rng = np.random.default_rng(20)
+    layers = random_layers([3, 4, 2], seed=21, dtype=dtype)
+    double = [
+        type(layer)(*(np.asarray(part, np.float64) for part in layer)) for layer in layers
+    ]
+    x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
+    mu_z, var_z, _ = forward(layers, ACTIVATIONS["tanh"], with_ones(x, dtype))
+    assert mu_z.dtype == var_z.dtype == dtype
+    learn(layers, "tanh", with_ones(x, dtype), y.astype(dtype), dtype(0.3))
+    assert all(layer.mu.dtype == layer.var.dtype == dtype for layer in layers)
+    learn(double, "tanh", with_ones(x), y, 0.3)
+    assert_layers_equal(layers, double, rtol(dtype))
+
+
+# ------------------------------------------------------------------- leading axes and sparse input
+
+
+def members_input(kind, rng, n_members, n_rows, n_in):
+    """The same rows for every member, or rows of its own, dense or sparse; and as dense arrays."""
+    x = with_ones(rng.normal(size=(n_members, n_rows, n_in)) * (rng.random(n_in) < 0.7))
+    x[rng.random(x.shape) < 0.3] = 0
+    x[..., -1] = 1
+    if kind == "dense":
+        return x, list(x)
+    if kind == "list of csr":
+        return [sparse.csr_array(part) for part in x], list(x)
+    shared = x[0] if kind == "shared dense" else sparse.csr_array(x[0])
+    return shared, [x[0]] * n_members
+
+
+@pytest.mark.parametrize("kind", ["dense", "shared dense", "shared csr", "list of csr"])
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("n_rows", [1, 6])
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_networks_side_by_side_equal_each_alone(kind, hidden, n_rows, uncertain):
+    rng = np.random.default_rng(22)
+    stacked = random_layers([5, *hidden, 2], seed=23, members=3)
+    alone = [member(stacked, m) for m in range(3)]
+    x, parts = members_input(kind, rng, 3, n_rows, 5)
+    y = rng.normal(size=(3, n_rows, 2))
+    var_x = rng.uniform(0.1, 0.3, size=(3, n_rows, 5)) if uncertain else None
+    mu_z, var_z, tape = forward(stacked, ACTIVATIONS["tanh"], x, var_x)
+    backward(stacked, tape, *independent_message(mu_z, var_z, y, 0.2, 1.0))
+    for m in range(3):
+        part_var = var_x[m] if uncertain else None
+        mu, var, tape = forward(alone[m], ACTIVATIONS["tanh"], parts[m], part_var)
+        np.testing.assert_allclose(mu_z[m], mu, rtol=1e-10)
+        np.testing.assert_allclose(var_z[m], var, rtol=1e-10)
+        backward(alone[m], tape, *independent_message(mu, var, y[m], 0.2, 1.0))
+        assert_layers_equal(member(stacked, m), alone[m])
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_sparse_input_equals_dense(container, hidden):
+    rng = np.random.default_rng(24)
+    x = with_ones(rng.normal(size=(9, 6)) * (rng.random((9, 6)) < 0.4))
+    y = rng.normal(size=(9, 2))
+    dense, by_sparse = (random_layers([6, *hidden, 2], seed=25) for _ in range(2))
+    learn(dense, "relu", x, y, 0.3)
+    learn(by_sparse, "relu", container(x), y, 0.3)
+    assert_layers_equal(by_sparse, dense)
+
+
+def test_two_leading_axes_are_networks_too():
+    rng = np.random.default_rng(26)
+    layers = random_layers([3, 4, 2], seed=27, members=(2 * 3))
+    grid = [
+        type(layer)(layer.mu.reshape(2, 3, *layer.mu.shape[1:]),
+                    layer.var.reshape(2, 3, *layer.var.shape[1:]), layer.var_prior)
+        for layer in copy_layers(layers)
+    ]  # fmt: skip
+    x, y = with_ones(rng.normal(size=(5, 3))), rng.normal(size=(5, 2))
+    learn(layers, "relu", x, y, 0.3)
+    learn(grid, "relu", x, y, 0.3)
+    for layer, other in zip(layers, grid, strict=True):
+        np.testing.assert_allclose(other.mu.reshape(layer.mu.shape), layer.mu, rtol=1e-10)
+        np.testing.assert_allclose(other.var.reshape(layer.var.shape), layer.var, rtol=1e-10)
+
+
+# --------------------------------------------------------------------------------- prior, forgetting
+
+
+def test_prior_variances_are_those_of_xavier():
+    sizes, gain, bias_variance = [7, 20, 3], 1.7, 0.05
+    layers = draw_prior(
+        sizes, [np.random.default_rng(0)], weight_gain=gain, bias_variance=bias_variance
+    )
+    for layer, n_in, n_out in zip(layers, sizes[:-1], sizes[1:], strict=True):
+        assert layer.mu.shape == layer.var.shape == (1, n_in + 1, n_out)
+        np.testing.assert_allclose(layer.var[:, :-1], gain * 2 / (n_in + n_out), rtol=1e-14)
+        np.testing.assert_allclose(layer.var[:, -1], bias_variance, rtol=1e-14)
+        np.testing.assert_array_equal(np.broadcast_to(layer.var_prior, layer.var.shape), layer.var)
+
+
+def test_prior_means_are_drawn_from_the_prior():
+    (layer,) = draw_prior([299, 200], [np.random.default_rng(0)], bias_variance=0.3)
+    standard = layer.mu / np.sqrt(layer.var)
+    for part in (standard[:, :-1], standard[:, -1]):
+        n = part.size
+        assert abs(part.mean()) < 4 / np.sqrt(n)
+        assert abs(part.std() - 1) < 4 / np.sqrt(2 * n)
+
+
+def test_members_draw_their_means_independently_of_each_other():
+    together = draw_prior([4, 5, 1], [np.random.default_rng(s) for s in (1, 2)])
+    for m, seed in enumerate((1, 2)):
+        alone = draw_prior([4, 5, 1], [np.random.default_rng(seed)])
+        for layer, other in zip(together, alone, strict=True):
+            np.testing.assert_array_equal(layer.mu[m], other.mu[0])
+    assert not np.any(together[0].mu[0] == together[0].mu[1])
+
+
+def test_single_precision_draws_are_the_double_ones_rounded():
+    double = draw_prior([6, 5, 2], [np.random.default_rng(3)])
+    single = draw_prior([6, 5, 2], [np.random.default_rng(3)], dtype=np.float32)
+    for a, b in zip(double, single, strict=True):
+        for wide, narrow in zip(a, b, strict=True):
+            assert narrow.dtype == np.float32
+            np.testing.assert_array_equal(wide.astype(np.float32), narrow)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_forgetting_nothing_changes_nothing(dtype):
+    layers = random_layers([3, 4, 2], seed=28, dtype=dtype)
+    prior = copy_layers(layers)
+    forget(layers, dtype(1))
+    for layer, old in zip(layers, prior, strict=True):
+        np.testing.assert_array_equal(layer.var, old.var)
+        np.testing.assert_array_equal(layer.mu, old.mu)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_forgetting_everything_gives_the_prior_variance(dtype):
+    layers = random_layers([3, 4, 2], seed=29, dtype=dtype)
+    means = [layer.mu.copy() for layer in layers]
+    forget(layers, dtype(0))
+    for layer, mu in zip(layers, means, strict=True):
+        expected = np.broadcast_to(layer.var_prior, layer.var.shape)
+        np.testing.assert_allclose(layer.var, expected, rtol=10 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(layer.mu, mu)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.7, 0.99])
+def test_forgetting_twice_equals_forgetting_the_square(keep):
+    twice, once = (random_layers([3, 4, 2], seed=30) for _ in range(2))
+    forget(twice, keep)
+    forget(twice, keep)
+    forget(once, keep**2)
+    assert_layers_equal(twice, once, 1e-13)
+
+
+def test_forgetting_mixes_precisions():
+    layers = random_layers([3, 2], seed=31)
+    before = layers[0].var.copy()
+    forget(layers, 0.6)
+    np.testing.assert_allclose(
+        1 / layers[0].var, 0.4 / layers[0].var_prior + 0.6 / before, rtol=1e-12
+    )
+
+
+def test_each_network_forgets_at_its_own_rate():
+    layers = random_layers([3, 4, 2], seed=32, members=2)
+    alone = [member(layers, m) for m in range(2)]
+    forget(layers, np.array([0.3, 1.0]).reshape(2, 1, 1))
+    for m, keep in enumerate((0.3, 1.0)):
+        forget(alone[m], keep)
+        assert_layers_equal(member(layers, m), alone[m], 1e-14)

@@ -1,0 +1,157 @@
+"""Every constructor parameter: what is refused, by a message that names it, and what is accepted."""
+
+import numpy as np
+import pytest
+
+from sktagi import TAGIClassifier, TAGIRegressor
+
+NAN, INF = float("nan"), float("inf")
+NOT_INT = [True, np.True_, 2.0, 2.5, NAN, INF, "3", None, -1, [2]]
+NOT_POSITIVE = [True, 0, 0.0, -1.0, NAN, INF, -INF, "1", [1.0], 1j]
+NOT_BOOL = [0, 1, "True", None, NAN, []]
+
+WRONG = {
+    "hidden_layer_sizes": [
+        0, -3, True, 2.0, NAN, None, "50", "ab", (0,), (5, -1), (5, 2.5), (5, True), (NAN,),
+        [[3, 4]], np.array([3.0]), {"a": 1}, (5, "5"), (5, None),
+    ],
+    "activation": ["sigmoid", "", None, 1, True, np.tanh, ["relu"], "ReLU"],
+    "sigma_v": [*NOT_POSITIVE, None, "Auto", "learned", [0.1, 0.2]],
+    "batch_size": [*NOT_INT, 0, "all"],
+    "batch_inference": ["sum", "", None, True, 0, ["joint"]],
+    "max_iter": NOT_INT,
+    "half_life": [*NOT_POSITIVE, "never", False],
+    "early_stopping": [*NOT_BOOL, "auto"],
+    "validation_fraction": [True, False, 0, 1, 0.0, 1.0, -0.1, 1.1, NAN, INF, "0.1", None],
+    "n_iter_no_change": [*NOT_INT, 0],
+    "tol": [True, -1e-9, NAN, INF, "0", None],
+    "n_members": [*NOT_INT, 0],
+    "standardize": NOT_BOOL,
+    "weight_gain": [*NOT_POSITIVE, None],
+    "bias_variance": [*NOT_POSITIVE, None],
+    "shuffle": NOT_BOOL,
+    "random_state": ["seed", -1, 1.5, NAN, [[1, 2]]],
+    "warm_start": NOT_BOOL,
+    "verbose": [-1, 1.5, "yes", None, NAN],
+}  # fmt: skip
+WRONG_CLASSIFIER = {"probit_scale": [*NOT_POSITIVE, None]}
+
+X = np.random.default_rng(0).normal(size=(24, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def cases(wrong):
+    return [
+        pytest.param(name, value, id=f"{name}-{value!r}")
+        for name, values in wrong.items()
+        for value in values
+    ]
+
+
+def assert_refused(model, name, **first):
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        model.partial_fit(X, Y, **first)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_every_parameter_is_tested():
+    assert set(WRONG) == set(TAGIRegressor().get_params())
+    assert set(WRONG) | set(WRONG_CLASSIFIER) == set(TAGIClassifier().get_params())
+
+
+@pytest.mark.parametrize(("name", "value"), cases(WRONG))
+def test_regressor_refuses_and_names(name, value):
+    assert_refused(TAGIRegressor(**{name: value}), name)
+
+
+@pytest.mark.parametrize(("name", "value"), cases(WRONG | WRONG_CLASSIFIER))
+def test_classifier_refuses_and_names(name, value):
+    assert_refused(TAGIClassifier(**{name: value}), name, classes=[0, 1])
+
+
+def test_nothing_is_checked_before_fit():
+    assert TAGIRegressor(sigma_v=-1).sigma_v == -1
+
+
+def test_the_message_shows_what_was_given_and_what_is_accepted():
+    with pytest.raises(ValueError, match=r"max_iter .*integer >= 0.*'ten'"):
+        TAGIRegressor(max_iter="ten").fit(X, Y)
+    with pytest.raises(ValueError, match=r"activation .*'relu'.*'tanh'.*'sigmoid'"):
+        TAGIRegressor(activation="sigmoid").fit(X, Y)
+
+
+GOOD = [
+    {"hidden_layer_sizes": 3}, {"hidden_layer_sizes": [3, 2]}, {"hidden_layer_sizes": ()},
+    {"hidden_layer_sizes": []}, {"hidden_layer_sizes": np.array([3, 2])},
+    {"hidden_layer_sizes": np.int32(3)}, {"hidden_layer_sizes": (np.int64(3), 1)},
+    {"hidden_layer_sizes": range(1, 3)}, {"sigma_v": 1}, {"sigma_v": np.float32(0.5)},
+    {"sigma_v": np.int64(1)}, {"batch_size": 1}, {"batch_size": 10**9},
+    {"batch_size": np.int64(5)}, {"batch_inference": "independent"}, {"max_iter": 0},
+    {"max_iter": np.uint8(1)}, {"half_life": None}, {"half_life": 1e-3}, {"half_life": 1e300},
+    {"half_life": 5}, {"early_stopping": np.False_}, {"validation_fraction": 1e-9},
+    {"validation_fraction": 0.999}, {"validation_fraction": np.float32(0.25)},
+    {"n_iter_no_change": 1}, {"tol": 0}, {"tol": 1e9}, {"n_members": np.int64(2)},
+    {"weight_gain": 2}, {"bias_variance": np.float32(1)}, {"shuffle": np.True_},
+    {"random_state": np.random.RandomState(0)}, {"random_state": np.int64(3)},
+    {"random_state": None}, {"verbose": False}, {"verbose": np.int64(0)},
+]  # fmt: skip
+QUICK = {"hidden_layer_sizes": (3,), "max_iter": 2, "n_members": 1, "random_state": 0}
+
+
+@pytest.mark.parametrize("params", GOOD, ids=repr)
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+def test_accepts_at_the_edge(estimator, params):
+    model = estimator(**{**QUICK, **params}).fit(X, Y)
+    assert np.isfinite(model.log_likelihood(X, Y))
+    assert all((v > 0).all() for v in model.coef_vars_)
+
+
+@pytest.mark.parametrize(
+    "activation",
+    ["identity", "relu", "leaky_relu", "tanh", "logistic", "softplus", "relu_exact"],
+)
+def test_every_activation_of_the_contract_is_accepted(activation):
+    model = TAGIRegressor(**{**QUICK, "activation": activation}).fit(X, Y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("sizes", [4, [4], (np.int64(4),), np.array([4])])
+def test_one_hidden_layer_can_be_written_in_several_ways(sizes):
+    expected = TAGIRegressor(**{**QUICK, "hidden_layer_sizes": (4,)}).fit(X, Y)
+    model = TAGIRegressor(**{**QUICK, "hidden_layer_sizes": sizes}).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_no_hidden_layer_is_a_linear_model():
+    model = TAGIRegressor(**{**QUICK, "hidden_layer_sizes": ()}).fit(X, Y)
+    assert [a.shape for a in model.coefs_] == [(2, 1)]
+    a, b = X[:1], X[1:2]
+    midpoint = (model.predict(a) + model.predict(b)) / 2
+    np.testing.assert_allclose(model.predict((a + b) / 2), midpoint, rtol=1e-12)
+
+
+def test_batch_larger_than_the_data_is_one_batch_of_all_rows():
+    params = {**QUICK, "early_stopping": False}
+    exact = TAGIRegressor(**params, batch_size=len(X)).fit(X, Y)
+    larger = TAGIRegressor(**params, batch_size=10 * len(X)).fit(X, Y)
+    np.testing.assert_array_equal(exact.predict(X), larger.predict(X))
+
+
+def test_max_iter_zero_has_learnt_nothing():
+    model = TAGIRegressor(max_iter=0, random_state=0).fit(X, Y)
+    assert model.n_iter_ == 0
+    assert model.train_scores_ == []
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+@pytest.mark.parametrize("scale", [0.25, 4.0])
+def test_weight_gain_and_bias_variance_scale_the_prior(scale):
+    model = TAGIRegressor(hidden_layer_sizes=(7,), max_iter=0, weight_gain=scale,
+                          bias_variance=0.01 * scale, n_members=1).fit(X, Y)  # fmt: skip
+    np.testing.assert_allclose(model.coef_vars_[0], scale * 2 / (2 + 7))
+    np.testing.assert_allclose(model.coef_vars_[1], scale * 2 / (7 + 1))
+    np.testing.assert_allclose(model.intercept_vars_[0], 0.01 * scale)

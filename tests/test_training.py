@@ -1,0 +1,518 @@
+"""Epochs, minibatches, members, early stopping and learned noise."""
+
+import numpy as np
+import pytest
+from helpers import DTYPES, assert_same_posterior, make_network, make_rows, rtol, with_ones
+from scipy import sparse
+
+from sktagi.engine import training
+from sktagi.engine.network import backward, copy_layers, forward
+from sktagi.engine.noise import independent_message
+from sktagi.engine.training import Network, Rows, Settings, fit_epochs, learn_rows, predict_moments
+from sktagi.engine.tree import ClassTree
+
+
+def fit(net, data, train, settings, *, validation=None, max_iter=1, patience=10**6, rngs=None):
+    return fit_epochs(
+        net, data, np.atleast_2d(train), validation, settings,
+        max_iter=max_iter, n_iter_no_change=patience, tol=0.0, rngs=rngs,
+    )  # fmt: skip
+
+
+def class_rows(n, d, n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    labels = (x @ rng.normal(size=(d, n_classes))).argmax(axis=1)
+    return Rows(with_ones(x), labels, np.ones(n))
+
+
+def error_of(net, data):
+    mu, _ = predict_moments(net, data.x)
+    return np.sqrt(np.mean((mu - data.y) ** 2))
+
+
+# ---------------------------------------------------------------------------- passes over the rows
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("half_life", [None, 30.0])
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_fit_over_batches_is_learning_them_one_after_another(
+    joint, learn_noise, half_life, batch_size
+):
+    data = make_rows(35, 3, 2)
+    settings = Settings(batch_size, joint, half_life)
+    whole, stepwise = (make_network([3, 6, 2], learn_noise=learn_noise) for _ in range(2))
+    history = fit(whole, data, np.arange(35), settings)
+    scores = []
+    for start in range(0, 35, batch_size):
+        rows = np.arange(start, start + batch_size)[None]
+        scores.append(learn_rows(stepwise, data, rows, settings)[0])
+    assert_same_posterior(whole, stepwise, 1e-13)
+    np.testing.assert_array_equal(whole.rows_learned, stepwise.rows_learned)
+    np.testing.assert_allclose(history.train_scores, [np.mean(scores)], rtol=1e-12)
+
+
+def test_epochs_start_from_the_posterior_of_the_last():
+    data, settings = make_rows(20, 3), Settings(5)
+    twice, again = (make_network([3, 6, 1]) for _ in range(2))
+    fit(twice, data, np.arange(20), settings, max_iter=2)
+    for _ in range(2):
+        fit(again, data, np.arange(20), settings)
+    assert_same_posterior(twice, again, 1e-13)
+
+
+def test_no_epoch_leaves_the_prior():
+    data, net, prior = make_rows(20, 3), make_network([3, 6, 1]), make_network([3, 6, 1])
+    history = fit(net, data, np.arange(20), Settings(5), max_iter=0)
+    assert history.n_iter == 0
+    assert_same_posterior(net, prior, 0)
+
+
+def test_shuffling_is_a_permutation_by_the_generator_of_each_member():
+    data, settings = make_rows(20, 3), Settings(4)
+    shuffled, by_hand = (make_network([3, 6, 1]) for _ in range(2))
+    fit(shuffled, data, np.arange(20), settings, max_iter=2, rngs=[np.random.default_rng(1)])
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        learn_rows(by_hand, data, np.arange(20)[None, rng.permutation(20)], settings)
+    assert_same_posterior(shuffled, by_hand, 1e-13)
+
+
+def test_rows_of_a_batch_learnt_jointly_may_come_in_any_order():
+    data = make_rows(30, 3, 2)
+    one, other = (make_network([3, 6, 2], learn_noise=True) for _ in range(2))
+    learn_rows(one, data, np.arange(30)[None], Settings(30))
+    learn_rows(other, data, np.random.default_rng(0).permutation(30)[None], Settings(30))
+    assert_same_posterior(one, other, 1e-9)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_weight_two_equals_row_twice(joint):
+    data = make_rows(12, 3, weight=np.where(np.arange(12) < 4, 2.0, 1.0))
+    single = data._replace(weight=np.ones(12))
+    weighted, repeated = (make_network([3, 6, 1], sigma_v=3.0) for _ in range(2))
+    learn_rows(weighted, data, np.arange(12)[None], Settings(16, joint))
+    rows = np.concatenate([np.arange(12), np.arange(4)])[None]
+    learn_rows(repeated, single, rows, Settings(16, joint))
+    if joint:
+        assert_same_posterior(weighted, repeated, 1e-8)
+    else:  # what each row does alone adds up to more than the two do together
+        for one, two in zip(weighted.layers, repeated.layers, strict=True):
+            assert np.any(two.var < one.var * (1 - 1e-6))
+
+
+def test_half_life_is_counted_in_rows():
+    """Without information, evidence fades by half in that many rows, whatever the batch."""
+    nets = [make_network([3, 1], sigma_v=1e6) for _ in range(2)]
+    data = make_rows(20, 3)
+    for net, batch_size in zip(nets, (1, 20), strict=True):
+        for layer in net.layers:
+            layer.var /= 10
+        learn_rows(net, data, np.arange(20)[None], Settings(batch_size, True, 20.0))
+        for layer in net.layers:
+            evidence = 1 / layer.var - 1 / layer.var_prior
+            np.testing.assert_allclose(evidence, 0.5 * 9 / layer.var_prior, rtol=1e-6)
+
+
+def test_score_is_the_mean_log_likelihood_before_the_rows_were_learnt():
+    data = make_rows(10, 3, weight=np.linspace(0.5, 2, 10))
+    net = make_network([3, 6, 1], sigma_v=0.4)
+    mu, var = predict_moments(net, data.x)
+    log_lik = net.outputs.log_likelihood(mu, var + net.noise_var, data.y)[0, :, 0]
+    score = learn_rows(net, data, np.arange(10)[None], Settings(10))
+    np.testing.assert_allclose(score, np.average(log_lik, weights=data.weight), rtol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 11])
+@pytest.mark.parametrize("joint", [False, True])
+def test_one_input_variance_for_all_rows_equals_the_same_for_each(batch_size, joint):
+    var_x = np.array([[0.1, 0.2, 0.05]])
+    shared, own = (make_network([3, 6, 1]) for _ in range(2))
+    rows = np.arange(21)[None]
+    data = make_rows(21, 3, var_x=var_x)
+    learn_rows(shared, data, rows, Settings(batch_size, joint))
+    data = data._replace(var_x=np.repeat(var_x, 21, axis=0))
+    learn_rows(own, data, rows, Settings(batch_size, joint))
+    assert_same_posterior(shared, own, 1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [1, 6])
+@pytest.mark.parametrize("joint", [False, True])
+def test_sparse_rows_equal_dense_rows(batch_size, joint):
+    data = make_rows(20, 5)
+    data.x[:, :-1][np.random.default_rng(1).random((20, 5)) < 0.5] = 0
+    thin = data._replace(x=sparse.csr_array(data.x))
+    rows = np.stack([np.arange(20), np.arange(20)[::-1]])
+    dense, by_sparse = (make_network([5, 6, 1], members=2) for _ in range(2))
+    learn_rows(dense, data, rows, Settings(batch_size, joint))
+    learn_rows(by_sparse, thin, rows, Settings(batch_size, joint))
+    assert_same_posterior(dense, by_sparse, 1e-10)
+    for a, b in zip(
+        predict_moments(dense, data.x), predict_moments(by_sparse, thin.x), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+# -------------------------------------------------------------------------------------- stability
+
+
+@pytest.mark.parametrize("batch_size", [50, 200, 300])
+@pytest.mark.parametrize("sigma_v", [1e-6, 1e-3, 0.1, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_batch_size_and_no_noise_diverges(batch_size, sigma_v, joint, dtype):
+    data = make_rows(300, 4, dtype=dtype)
+    net = make_network([4, 20, 1], dtype=dtype, sigma_v=sigma_v)
+    prior_error = error_of(net, data)
+    history = fit(net, data, np.arange(300), Settings(batch_size, joint), max_iter=4)
+    assert np.all(np.isfinite(history.train_scores))
+    for layer in net.layers:
+        assert layer.mu.dtype == layer.var.dtype == dtype
+        assert np.all(np.isfinite(layer.mu)) and np.all(np.isfinite(layer.var))
+        assert np.all(layer.var > 0)
+        assert np.all(layer.var <= layer.var_prior)
+    assert error_of(net, data) < 1.2 * prior_error
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3])
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inputs_and_targets_of_any_size_stay_finite(scale, joint, dtype):
+    data = make_rows(100, 4, dtype=dtype)
+    data.x[:, :-1] *= scale
+    data = data._replace(y=data.y * dtype(scale))
+    net = make_network([4, 20, 20, 1], dtype=dtype, learn_noise=True, sigma_v=1.0)
+    fit(net, data, np.arange(100), Settings(32, joint, 100.0), max_iter=4)
+    for layer in net.layers:
+        assert np.all(np.isfinite(layer.mu))
+        assert np.all(np.isfinite(layer.var)) and np.all(layer.var > 0)
+    assert np.all(np.isfinite(net.noise_var)) and np.all(net.noise_var > 0)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+def test_classes_in_large_batches_do_not_diverge(joint, learn_noise):
+    data = class_rows(300, 4, 5)
+    net = make_network(
+        [4, 20, ClassTree(5).n_outputs], outputs=ClassTree(5), learn_noise=learn_noise
+    )
+    history = fit(net, data, np.arange(300), Settings(200, joint), max_iter=15)
+    assert net.noise_var.shape == (1, 1, 1)
+    assert history.train_scores[-1] > history.train_scores[0]
+    assert all(np.all(layer.var > 0) for layer in net.layers)
+    mu, var = predict_moments(net, data.x)
+    predicted = net.outputs.log_proba(mu, var + net.noise_var)[0].argmax(axis=-1)
+    assert np.mean(predicted == data.y) > 0.6
+
+
+def summed_by_hand(net, data, batch_size):
+    """The paper's batch: what each row would do alone, summed, without any guard."""
+    leverages = []
+    for start in range(0, len(data.y), batch_size):
+        rows = slice(start, start + batch_size)
+        mu_z, var_z, tape = forward(net.layers, net.activation, data.x[rows])
+        nu, kappa = independent_message(
+            mu_z, var_z, data.y[rows], net.noise_var, data.weight[rows, None]
+        )
+        backward(net.layers, tape, nu, kappa)
+        leverages.append((kappa * var_z).sum())
+    return max(leverages)
+
+
+def test_independent_batches_are_the_plain_sum_where_leverages_are_small():
+    data = make_rows(100, 3)
+    guarded, plain = (make_network([3, 8, 1], sigma_v=4.0) for _ in range(2))
+    learn_rows(guarded, data, np.arange(100)[None], Settings(20, joint=False))
+    assert summed_by_hand(plain, data, 20) < 2
+    assert_same_posterior(guarded, plain, 1e-12)
+
+
+def test_independent_batches_are_guarded_where_the_plain_sum_overshoots():
+    data = make_rows(200, 4)
+    guarded, plain = (make_network([4, 20, 1], sigma_v=0.05) for _ in range(2))
+    before = error_of(plain, data)
+    learn_rows(guarded, data, np.arange(200)[None], Settings(200, joint=False))
+    assert summed_by_hand(plain, data, 200) > 2
+    assert error_of(plain, data) > 2 * before
+    assert error_of(guarded, data) < before
+
+
+# ---------------------------------------------------------------------------------- early stopping
+
+
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("members", [1, 3])
+def test_early_stopping_gives_back_the_best_posterior_not_the_last(learn_noise, members):
+    data = make_rows(70, 5, noise=0.8, weight=np.linspace(0.5, 2, 70))
+    net = make_network([5, 40, 1], members=members, sigma_v=0.2, learn_noise=learn_noise)
+    train = np.tile(np.arange(40), (members, 1))
+    validation = [np.arange(40 + 3 * m, 70) for m in range(members)]
+    last = net.copy()
+    settings = Settings(8)
+    history = fit(net, data, train, settings, validation=validation, max_iter=60, patience=10)
+    assert history.n_iter == len(history.validation_scores)
+    assert np.all(history.best_iter >= 1)
+    assert np.any(history.best_iter < history.n_iter)
+
+    def scores(posterior):
+        mu, var = predict_moments(posterior, data.x)
+        log_lik = posterior.outputs.log_likelihood(mu, var + posterior.noise_var, data.y)[..., 0]
+        return np.array(
+            [np.average(log_lik[m, v], weights=data.weight[v]) for m, v in enumerate(validation)]
+        )
+
+    # A member's best epoch, learnt again without validation; its noise is the validation's best.
+    by_epoch = np.empty((history.n_iter, members))
+    for epoch in range(history.n_iter):
+        learn_rows(last, data, train, settings)
+        by_epoch[epoch] = scores(last)
+        for m in np.flatnonzero(history.best_iter == epoch + 1):
+            for mine, theirs in zip(net.layers, last.layers, strict=True):
+                np.testing.assert_array_equal(mine.mu[m], theirs.mu[m])
+                np.testing.assert_array_equal(mine.var[m], theirs.var[m])
+    returned = scores(net)
+    assert np.all(returned >= by_epoch.max(axis=0) - 1e-12)
+    if not learn_noise:
+        np.testing.assert_allclose(returned, by_epoch.max(axis=0), rtol=1e-12)
+        np.testing.assert_array_equal(history.best_iter, by_epoch.argmax(axis=0) + 1)
+        np.testing.assert_allclose(history.validation_scores, by_epoch.mean(axis=1), rtol=1e-12)
+    if members == 1:
+        np.testing.assert_allclose(returned, max(history.validation_scores), rtol=1e-12)
+
+
+def test_training_stops_after_some_epochs_without_gain():
+    data = make_rows(60, 5, noise=1.0)
+    net = make_network([5, 40, 1], sigma_v=0.2)
+    history = fit(
+        net, data, np.arange(40), Settings(8), validation=[np.arange(40, 60)],
+        max_iter=200, patience=5,
+    )  # fmt: skip
+    scores = np.array(history.validation_scores)
+    assert history.n_iter < 200
+    assert scores.argmax() == history.n_iter - 1 - 5 == history.best_iter[0] - 1
+
+
+def test_noise_kept_by_validation_maximises_its_likelihood():
+    data = make_rows(120, 3, 2, noise=0.5)
+    net = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
+    rows = np.arange(80, 120)
+    fit(net, data, np.arange(80), Settings(16), validation=[rows], max_iter=5)
+    mu, var = predict_moments(net, data.x[rows])
+
+    def score(noise_var):
+        return net.outputs.log_likelihood(mu, var + noise_var, data.y[rows]).sum(axis=(0, 1))
+
+    best = score(net.noise_var)
+    for factor in (0.9, 1.1):
+        assert np.all(score(net.noise_var * factor) < best)
+
+
+def test_a_callback_may_end_training_and_sees_each_epoch():
+    data, net, seen = make_rows(20, 3), make_network([3, 4, 1]), []
+
+    def on_epoch(history):
+        seen.append(history.n_iter)
+        return history.n_iter == 3
+
+    history = fit_epochs(
+        net, data, np.arange(20)[None], None, Settings(5), max_iter=10, n_iter_no_change=10,
+        tol=0.0, rngs=None, on_epoch=on_epoch,
+    )  # fmt: skip
+    assert history.n_iter == 3 and seen == [1, 2, 3]
+
+
+def test_an_interrupt_from_the_keyboard_gives_back_the_best_so_far():
+    data, net = make_rows(60, 3), make_network([3, 6, 1])
+    train, validation = np.arange(40), [np.arange(40, 60)]
+
+    def on_epoch(history):
+        if history.n_iter == 3:
+            raise KeyboardInterrupt
+
+    history = fit_epochs(
+        net, data, train[None], validation, Settings(5), max_iter=10, n_iter_no_change=10,
+        tol=0.0, rngs=None, on_epoch=on_epoch,
+    )  # fmt: skip
+    assert history.interrupted and history.n_iter == 3
+    same = make_network([3, 6, 1])
+    fit(same, data, train, Settings(5), validation=validation, max_iter=3)
+    assert_same_posterior(net, same, 0)
+
+
+# ------------------------------------------------------------------------------------------ members
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("kind", ["regression", "classes"])
+def test_members_side_by_side_equal_each_alone(joint, learn_noise, batch_size, kind):
+    if kind == "regression":
+        data, outputs, n_outputs = make_rows(60, 3, 2), None, 2
+    else:
+        data, outputs = class_rows(60, 3, 5), ClassTree(5)
+        n_outputs = outputs.n_outputs
+    rng = np.random.default_rng(2)
+    members = 3
+    split = np.stack([rng.permutation(60) for _ in range(members)])
+    train, validation = split[:, :40], list(split[:, 40:])
+    settings = Settings(batch_size, joint, 200.0)
+    together = make_network(
+        [3, 6, n_outputs], members=members, sigma_v=0.5, outputs=outputs, learn_noise=learn_noise
+    )
+    alone = [single_member(together, m) for m in range(members)]
+
+    def generators():
+        return [np.random.default_rng([3, m]) for m in range(members)]
+
+    history = fit(
+        together, data, train, settings, validation=validation, max_iter=4, rngs=generators()
+    )
+    for m in range(members):
+        own = fit(
+            alone[m], data, train[m], settings, validation=[validation[m]], max_iter=4,
+            rngs=[generators()[m]],
+        )  # fmt: skip
+        assert_same_posterior(single_member(together, m), alone[m], 1e-8)
+        assert own.best_iter[0] == history.best_iter[m]
+
+
+def single_member(net, m):
+    part = slice(m, m + 1)
+    layers = [
+        type(layer)(layer.mu[part], layer.var[part], layer.var_prior) for layer in net.layers
+    ]
+    return Network(
+        copy_layers(layers), net.activation, net.outputs, net.noise_var[part].copy(),
+        net.learn_noise, net.rows_learned[part].copy(),
+    )  # fmt: skip
+
+
+def test_several_members_need_no_count_of_rows():
+    """The count of learnt rows has a default; it must serve any number of members."""
+    counted = make_network([3, 6, 1], members=2, learn_noise=True)
+    default = Network(
+        copy_layers(counted.layers), counted.activation, counted.outputs,
+        counted.noise_var.copy(), True,
+    )  # fmt: skip
+    data, rows = make_rows(20, 3), np.tile(np.arange(20), (2, 1))
+    learn_rows(counted, data, rows, Settings(5))
+    learn_rows(default, data, rows, Settings(5))
+    assert_same_posterior(default, counted, 1e-13)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("n_real", [8, 10, 13, 15, 17])
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_padding_has_no_effect(joint, learn_noise, n_real, batch_size):
+    """A short member beside a long one ends as if it were alone, wherever its rows run out."""
+    data = make_rows(20, 3)
+    rows = np.full((2, 20), -1)
+    rows[0], rows[1, :n_real] = np.arange(20)[::-1], np.arange(n_real)
+    padded = make_network([3, 6, 1], members=2, learn_noise=learn_noise)
+    alone = single_member(padded, 1)
+    settings = Settings(batch_size, joint, 100.0)
+    score = learn_rows(padded, data, rows, settings)
+    own_score = learn_rows(alone, data, rows[1:, :n_real], settings)
+    assert_same_posterior(single_member(padded, 1), alone, 1e-9)
+    np.testing.assert_allclose(score[1], own_score[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_row_without_weight_equals_leaving_it_out(joint):
+    weight = np.ones(20)
+    weight[[3, 4, 11]] = 0
+    data = make_rows(20, 3, weight=weight)
+    data.y[weight == 0] = 1e6
+    with_zeros, without = (make_network([3, 6, 1], learn_noise=True) for _ in range(2))
+    learn_rows(with_zeros, data, np.arange(20)[None], Settings(20, joint, 50.0))
+    learn_rows(without, data, np.flatnonzero(weight)[None], Settings(20, joint, 50.0))
+    assert_same_posterior(with_zeros, without, 1e-9)
+
+
+# -------------------------------------------------------------------------------------------- noise
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 50, 500])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_noise_of_a_linear_model_is_recovered(joint, batch_size, dtype):
+    rng = np.random.default_rng(4)
+    true = np.array([0.1, 0.7])
+    x = rng.normal(size=(2000, 3))
+    y = x @ rng.normal(size=(3, 2)) + true * rng.normal(size=(2000, 2))
+    data = Rows(with_ones(x, dtype), y.astype(dtype), np.ones(2000, dtype))
+    net = make_network([3, 2], sigma_v=1.0, learn_noise=True, dtype=dtype)
+    # The same number of batches at least, for a step of EM is a batch.
+    fit(net, data, np.arange(2000), Settings(batch_size, joint), max_iter=1 + batch_size // 10)
+    np.testing.assert_allclose(np.sqrt(net.noise_var[0, 0]), true, rtol=0.15)
+
+
+def test_fixed_noise_stays_as_it_is():
+    data, net = make_rows(40, 3), make_network([3, 6, 1], sigma_v=0.3)
+    before = net.noise_var.copy()
+    fit(net, data, np.arange(40), Settings(8), max_iter=3)
+    np.testing.assert_array_equal(net.noise_var, before)
+
+
+def test_outputs_that_nobody_observes_keep_their_noise_and_parameters():
+    data = class_rows(30, 3, 5)
+    data = data._replace(y=data.y % 2)  # classes 0 and 1: of level 1, only the left half is seen
+    tree = ClassTree(5)
+    net = make_network([3, tree.n_outputs], outputs=tree, learn_noise=True)
+    before = net.copy()
+    learn_rows(net, data, np.arange(30)[None], Settings(10))
+    seen = np.any(tree.codes[:2] != 0, axis=0)
+    moved = np.any(net.layers[0].mu != before.layers[0].mu, axis=(0, 1))
+    shrunk = np.any(net.layers[0].var != before.layers[0].var, axis=(0, 1))
+    np.testing.assert_array_equal(moved, seen)
+    np.testing.assert_array_equal(shrunk, seen)
+
+
+# --------------------------------------------------------------------------------------- predicting
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("var_x", [None, "shared", "own"])
+def test_predictions_do_not_depend_on_the_size_of_blocks(monkeypatch, kind, var_x):
+    data = make_rows(23, 4)
+    x = sparse.csr_array(data.x) if kind == "sparse" else data.x
+    if var_x is not None:
+        n_var = 1 if var_x == "shared" else 23
+        var_x = np.random.default_rng(5).uniform(0.1, 0.4, size=(n_var, 4))
+    net = make_network([4, 6, 2], members=3)
+    moments = []
+    for elements in (1 << 18, 150, 1):
+        monkeypatch.setattr(training, "BLOCK_ELEMENTS", elements)
+        moments.append(predict_moments(net, x, var_x))
+    assert moments[0][0].shape == (3, 23, 2)
+    expected = forward(net.layers, net.activation, data.x, var_x)
+    for mu, var in moments:
+        np.testing.assert_allclose(mu, expected[0], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(var, expected[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_predicting_changes_nothing_and_keeps_dtype(dtype):
+    data = make_rows(10, 3, dtype=dtype)
+    net, same = (make_network([3, 6, 1], dtype=dtype) for _ in range(2))
+    mu, var = predict_moments(net, data.x)
+    assert mu.dtype == var.dtype == dtype
+    assert_same_posterior(net, same, 0)
+
+
+def test_no_rows_give_no_predictions():
+    mu, var = predict_moments(make_network([3, 6, 2]), np.empty((0, 4)))
+    assert mu.shape == var.shape == (1, 0, 2)
+
+
+def test_single_precision_learns_what_double_does():
+    nets = []
+    for dtype in DTYPES:
+        net = make_network([3, 8, 1], dtype=dtype)
+        fit(net, make_rows(60, 3, dtype=dtype), np.arange(60), Settings(10), max_iter=2)
+        nets.append(net)
+    assert_same_posterior(*nets, rtol(np.float32, 10))

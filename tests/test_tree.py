@@ -1,0 +1,202 @@
+"""Classes as paths in a binary tree (App. C)."""
+
+import numpy as np
+import oracle
+import pytest
+from helpers import DTYPES, rtol
+from scipy.special import ndtr
+
+from sktagi.engine.tree import ClassTree
+
+COUNTS = [1, 2, 3, 5, 10, 37]
+
+
+def random_outputs(tree, n_rows, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    shape = (n_rows, tree.n_outputs)
+    return scale * rng.normal(size=shape), rng.uniform(0.01, 1.5, size=shape)
+
+
+@pytest.mark.parametrize("n_classes, n_nodes", [(1, 1), (2, 1), (4, 3), (8, 7), (10, 11)])
+def test_a_tree_has_one_node_for_each_prefix_that_a_class_has(n_classes, n_nodes):
+    tree = ClassTree(n_classes)
+    assert tree.n_outputs == n_nodes == len(oracle.tree_nodes(n_classes))
+
+
+@pytest.mark.parametrize("n_classes", [*COUNTS, 1000])
+def test_codes_tell_classes_apart_and_use_every_node(n_classes):
+    tree = ClassTree(n_classes)
+    assert tree.codes.shape == (n_classes, tree.n_outputs)
+    assert len(np.unique(tree.codes, axis=0)) == n_classes
+    assert np.all(np.any(tree.codes != 0, axis=0))
+    n_levels = max(1, int(np.ceil(np.log2(n_classes))))
+    assert np.all((tree.codes != 0).sum(axis=1) == n_levels)
+    assert set(np.unique(tree.codes)) <= {-1.0, 0.0, 1.0}
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+def test_targets_are_the_signs_along_the_path(n_classes):
+    tree = ClassTree(n_classes)
+    labels = np.arange(n_classes)[::-1]
+    targets, observed = tree.targets(labels)
+    for row, label in enumerate(labels):
+        expected, mask = oracle.class_target(n_classes, label)
+        np.testing.assert_array_equal(targets[row], expected)
+        np.testing.assert_array_equal(observed[row], mask)
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+def test_two_classes_part_at_one_node_with_opposite_signs(n_classes):
+    codes = ClassTree(n_classes).codes
+    for a in range(n_classes):
+        for b in range(a):
+            assert np.sum(codes[a] * codes[b] < 0) == 1
+
+
+@pytest.mark.parametrize("n_classes", [*COUNTS, 1000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_probabilities_sum_to_one(n_classes, dtype):
+    tree = ClassTree(n_classes)
+    mu, var = (part.astype(dtype) for part in random_outputs(tree, 20, scale=2.0))
+    log_proba = tree.log_proba(mu, var)
+    assert log_proba.dtype == dtype and log_proba.shape == (20, n_classes)
+    np.testing.assert_allclose(np.exp(log_proba).sum(axis=-1), 1, rtol=rtol(dtype))
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+@pytest.mark.parametrize("alpha", [1 / 3, 1.0])
+def test_probabilities_are_normalised_products_along_the_path(n_classes, alpha):
+    tree = ClassTree(n_classes, alpha)
+    mu, var = random_outputs(tree, 5, seed=1)
+    proba = np.exp(tree.log_proba(mu, var))
+    for row in range(5):
+        expected = oracle.class_probabilities(mu[row], var[row], n_classes, alpha)
+        np.testing.assert_allclose(proba[row], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 8])
+def test_a_tree_without_unused_leaves_needs_no_normalisation(n_classes):
+    tree = ClassTree(n_classes)
+    mu, var = random_outputs(tree, 1, seed=2)
+    products = oracle.path_probabilities(mu[0], var[0], n_classes, tree.probit_scale)
+    np.testing.assert_allclose(np.exp(tree.log_proba(mu, var))[0], products, rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 8])
+@pytest.mark.parametrize("alpha", [1 / 3, 1.0])
+def test_moments_of_class_probabilities_agree_with_sampling(n_classes, alpha):
+    tree = ClassTree(n_classes, alpha)
+    mu, var = random_outputs(tree, 1, seed=3, scale=0.25)
+    n_samples = 200_000
+    noise = np.random.default_rng(4).normal(size=(n_samples, tree.n_outputs))
+    y = mu + np.sqrt(var) * noise
+    samples = np.ones((n_samples, n_classes))
+    for c in range(n_classes):
+        for node in np.flatnonzero(tree.codes[c]):
+            samples[:, c] *= ndtr(tree.codes[c, node] * y[:, node] / alpha)
+    total = sum(oracle.path_probabilities(mu[0], var[0], n_classes, alpha))
+    mean = np.exp(tree.log_proba(mu, var))[0] * total
+    error = samples.std(axis=0) / np.sqrt(n_samples)
+    assert np.all(np.abs(mean - samples.mean(axis=0)) < 5 * error)
+    variance = (tree.proba_std(mu, var)[0] * total) ** 2
+    squares = (samples - samples.mean(axis=0)) ** 2
+    error = squares.std(axis=0) / np.sqrt(n_samples)
+    assert np.all(np.abs(variance - squares.mean(axis=0)) < 5 * error)
+    assert np.all(error < 0.05 * variance)
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+def test_nearly_certain_outputs_spread_probabilities_by_their_derivative(n_classes):
+    tree = ClassTree(n_classes)
+    mu, _ = random_outputs(tree, 1, seed=5, scale=0.3)
+    var, step = np.full_like(mu, 1e-6), 1e-5
+    products = [
+        oracle.path_probabilities(moved, var[0], n_classes, tree.probit_scale)
+        for sign in (1, -1)
+        for moved in mu + sign * step * np.eye(tree.n_outputs)
+    ]
+    up, down = np.reshape(products, (2, tree.n_outputs, n_classes))
+    total = sum(oracle.path_probabilities(mu[0], var[0], n_classes, tree.probit_scale))
+    slopes = (up - down) / (2 * step)
+    expected = np.sqrt((slopes**2 * var[0][:, None]).sum(axis=0)) / total
+    np.testing.assert_allclose(tree.proba_std(mu, var)[0], expected, rtol=1e-3)
+
+
+EXTREMES = [0.0, 5.0, 20.0, 50.0, 1e3, 1e8]
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+@pytest.mark.parametrize("var", [1e-12, 1e-3, 1.0, 1e12])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_extreme_outputs_give_probabilities(n_classes, var, dtype):
+    tree = ClassTree(n_classes)
+    mu = extreme_means(tree, dtype)
+    var_y = np.full(mu.shape, var, dtype)
+    log_proba = tree.log_proba(mu, var_y)
+    assert not np.any(np.isnan(log_proba))
+    np.testing.assert_allclose(np.exp(log_proba).sum(axis=-1), 1, rtol=rtol(dtype))
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+@pytest.mark.parametrize("var", [1e-12, 1e-3, 1.0, 1e12])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_extreme_outputs_give_finite_standard_deviations(n_classes, var, dtype):
+    tree = ClassTree(n_classes)
+    mu = extreme_means(tree, dtype)
+    std = tree.proba_std(mu, np.full(mu.shape, var, dtype))
+    assert std.dtype == dtype
+    assert np.all(np.isfinite(std)) and np.all(std >= 0)
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+def test_no_probability_varies_more_than_a_number_between_zero_and_one_can(n_classes):
+    """The variance of a variable between 0 and 1 with mean p is at most p (1 - p)."""
+    tree = ClassTree(n_classes)
+    for scale in (0.3, 1.0, 3.0):
+        mu, var = random_outputs(tree, 50, seed=10, scale=scale)
+        proba = np.exp(tree.log_proba(mu, var))
+        assert np.all(tree.proba_std(mu, var) ** 2 <= proba * (1 - proba) + 1e-12)
+
+
+def extreme_means(tree, dtype):
+    """All nodes far on one side, or each on a side of its own."""
+    sides = np.random.default_rng(6).choice([-1.0, 1.0], size=(4, tree.n_outputs))
+    sides = np.concatenate([sides, np.ones((1, tree.n_outputs)), -np.ones((1, tree.n_outputs))])
+    return np.concatenate([value * sides for value in EXTREMES]).astype(dtype)
+
+
+@pytest.mark.parametrize("n_classes", COUNTS)
+def test_single_precision_agrees_with_double(n_classes):
+    tree = ClassTree(n_classes)
+    mu, var = random_outputs(tree, 20, seed=7)
+    narrow = mu.astype(np.float32), var.astype(np.float32)
+    tol = rtol(np.float32)
+    np.testing.assert_allclose(
+        tree.log_proba(*narrow), tree.log_proba(mu, var), rtol=tol, atol=tol
+    )
+    np.testing.assert_allclose(
+        tree.proba_std(*narrow), tree.proba_std(mu, var), rtol=tol, atol=tol
+    )
+
+
+def test_log_likelihood_is_the_log_probability_of_the_class():
+    tree = ClassTree(5)
+    rng = np.random.default_rng(8)
+    mu, var = rng.normal(size=(2, 7, tree.n_outputs)), np.full((2, 7, tree.n_outputs), 0.3)
+    labels = rng.integers(5, size=7)
+    log_proba = tree.log_proba(mu, var)
+    shared = tree.log_likelihood(mu, var, labels)
+    assert shared.shape == (2, 7, 1)
+    own = tree.log_likelihood(mu, var, np.stack([labels, labels[::-1]]))
+    for row in range(7):
+        for m, label in enumerate((labels[row], labels[::-1][row])):
+            assert shared[m, row, 0] == log_proba[m, row, labels[row]]
+            assert own[m, row, 0] == log_proba[m, row, label]
+
+
+def test_leading_axes_are_rows_too():
+    tree = ClassTree(5)
+    mu, var = random_outputs(tree, 6, seed=9)
+    for moment in (tree.log_proba, tree.proba_std):
+        stacked = moment(mu.reshape(2, 3, -1), var.reshape(2, 3, -1))
+        np.testing.assert_allclose(stacked.reshape(6, 5), moment(mu, var), rtol=1e-13)
