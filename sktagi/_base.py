@@ -187,7 +187,6 @@ class BaseTAGI(BaseEstimator):
             outputs,
             np.full((self.n_members, 1, n_noise), sigma_v**2, dtype=dtype),
             learn_noise,
-            np.zeros((self.n_members, 1, 1)),
         )
 
     def _check_same_architecture(self, net: Network, n_features: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from sktagi.engine.activations import ACTIVATIONS
@@ -28,7 +30,7 @@ def random_layers(sizes, seed=0, members=None, dtype=np.float64):
     rng = np.random.default_rng(seed)
     lead = () if members is None else (members,)
     layers = []
-    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for n_in, n_out in itertools.pairwise(sizes):
         shape = (*lead, n_in + 1, n_out)
         mu = rng.normal(scale=0.7, size=shape)
         var = rng.uniform(0.02, 0.5, size=shape)

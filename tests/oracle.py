@@ -74,7 +74,7 @@ def to_lists(layer):
     """(mu, var) as nested lists (n_in + 1, n_out) whose last row is the bias."""
     mu = [[layer.mu_w[i][k] for i in range(layer.n_out)] for k in range(layer.n_in)]
     var = [[layer.var_w[i][k] for i in range(layer.n_out)] for k in range(layer.n_in)]
-    return mu + [list(layer.mu_b)], var + [list(layer.var_b)]
+    return [*mu, list(layer.mu_b)], [*var, list(layer.var_b)]
 
 
 # ---------------------------------------------------------------------------------------- forward

@@ -27,7 +27,8 @@ def test_it_is_a_correlation_matrix(hidden, activation, uncertain, dtype):
     var_x = rng.uniform(0.01, 0.3, size=(20, 3)).astype(dtype) if uncertain else None
     rho = correlation(random_layers([3, *hidden, 2], 1, dtype=dtype), x, activation, var_x)
     eps = 100 * np.finfo(dtype).eps
-    assert rho.shape == (20, 20) and rho.dtype == dtype
+    assert rho.shape == (20, 20)
+    assert rho.dtype == dtype
     np.testing.assert_allclose(np.diag(rho), 1, rtol=eps)
     np.testing.assert_allclose(rho, rho.T, rtol=0, atol=eps)
     assert np.linalg.eigvalsh(rho.astype(float)).min() > -20 * eps

@@ -85,8 +85,8 @@ def test_nodes_off_the_path_of_a_class_teach_nothing(hidden):
     layers = random_layers([3, *hidden, tree.n_outputs], seed=6)
     expected = to_oracle(layers)
     for n in range(len(x)):
-        y, observed = tree.targets(labels[n : n + 1])
-        learn(layers, "tanh", with_ones(x[n : n + 1]), y, sigma_v**2, observed)
+        y = tree.codes[labels[n : n + 1]]
+        learn(layers, "tanh", with_ones(x[n : n + 1]), y, sigma_v**2, weight=y != 0)
         target, mask = oracle.class_target(n_classes, labels[n])
         expected = oracle.learn_row(expected, "tanh", x[n], target, sigma_v, observed=mask)
     assert_layers_equal(layers, expected)
@@ -112,9 +112,7 @@ def test_one_row_without_hidden_layers_is_exact_bayesian_regression(n_outputs, n
     before = copy_layers([layer])[0]
     learn([layer], "identity", x[None], y, noise_var)
     for o in range(n_outputs):
-        mean, cov = posterior_of_linear_model(
-            before.mu[:, o], before.var[:, o], x, y[o], noise_var
-        )
+        mean, cov = posterior_of_linear_model(before.mu[:, o], before.var[:, o], x, y[o], noise_var)
         np.testing.assert_allclose(layer.mu[:, o], mean, rtol=1e-10)
         np.testing.assert_allclose(layer.var[:, o], np.diag(cov), rtol=1e-8)
 
@@ -248,9 +246,11 @@ def test_variances_after_a_batch_stay_positive_and_agree_to_first_order(hidden, 
     for old, new, summed in zip(prior, layers, total, strict=True):
         fraction = 1 - np.array(oracle.to_lists(summed)[1]) / old.var
         np.testing.assert_allclose(new.var, old.var / (1 + fraction), rtol=1e-10)
-        assert np.all(new.var > 0) and np.all(new.var < old.var)
+        assert np.all(new.var > 0)
+        assert np.all(new.var < old.var)
         excess = new.var / old.var - (1 - fraction)
-        assert np.all(excess >= -1e-13) and np.all(excess <= fraction**2 * (1 + 1e-10) + 1e-13)
+        assert np.all(excess >= -1e-13)
+        assert np.all(excess <= fraction**2 * (1 + 1e-10) + 1e-13)
 
 
 def test_a_message_of_zero_changes_nothing():
@@ -267,21 +267,22 @@ def test_a_message_of_zero_changes_nothing():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_single_row_of_extreme_leverage_leaves_the_variance_positive(dtype):
-    (layer,) = random_layers([1, 1], seed=19, dtype=dtype)
-    for size in (1e3, 1e8):
-        x = np.array([[size, 1.0]], dtype)
-        for _ in range(5):
-            learn([layer], "identity", x, np.ones((1, 1), dtype), dtype(1e-12))
-            assert np.all(layer.var > 0) and np.all(np.isfinite(layer.mu))
+    """The share of variance that is lost may round to 1, or beyond."""
+    for seed in range(20):
+        (layer,) = random_layers([1, 1], seed=seed, dtype=dtype)
+        for size in (1e3, 1e8, 3e9):
+            x = np.array([[size, 1.0]], dtype)
+            for _ in range(3):
+                learn([layer], "identity", x, np.ones((1, 1), dtype), dtype(1e-12))
+                assert np.all(layer.var > 0)
+                assert np.all(np.isfinite(layer.mu))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtype_is_kept_by_forward_and_backward(dtype):
     rng = np.random.default_rng(20)
     layers = random_layers([3, 4, 2], seed=21, dtype=dtype)
-    double = [
-        type(layer)(*(np.asarray(part, np.float64) for part in layer)) for layer in layers
-    ]
+    double = [type(layer)(*(np.asarray(part, np.float64) for part in layer)) for layer in layers]
     x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
     mu_z, var_z, _ = forward(layers, ACTIVATIONS["tanh"], with_ones(x, dtype))
     assert mu_z.dtype == var_z.dtype == dtype
@@ -357,7 +358,7 @@ def test_two_leading_axes_are_networks_too():
         np.testing.assert_allclose(other.var.reshape(layer.var.shape), layer.var, rtol=1e-10)
 
 
-# --------------------------------------------------------------------------------- prior, forgetting
+# ------------------------------------------------------------------------------- prior, forgetting
 
 
 def test_prior_variances_are_those_of_xavier():

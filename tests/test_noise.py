@@ -132,10 +132,34 @@ def test_a_row_without_weight_is_a_row_left_out(joint):
         seen = np.flatnonzero(weight[:, o])
         unseen = np.flatnonzero(weight[:, o] == 0)
         assert len(unseen) > 1
-        assert np.all(nu[unseen, o] == 0) and np.all(kappa[unseen, o] == 0)
+        assert np.all(nu[unseen, o] == 0)
+        assert np.all(kappa[unseen, o] == 0)
         expected = message(seen, o)
         np.testing.assert_allclose(nu[seen, o], expected[0][:, 0], rtol=1e-12)
         np.testing.assert_allclose(kappa[seen, o], expected[1][:, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("members", [None, 2])
+def test_rows_that_observe_different_outputs_do_not_meet(members):
+    """Each output has a Sigma_y of its own, over the rows that observe it."""
+    mu_z, var_z, rho, y = random_outputs(10, 2, seed=21, members=members)
+    rng = np.random.default_rng(22)
+    outputs = rng.integers([0, 3], [3, 6], size=mu_z.shape)
+    weight = rng.uniform(0.3, 2, size=(*mu_z.shape[:-1], 1))
+    nu, kappa = joint_message(mu_z, var_z, rho, y, 0.3, weight, outputs)
+    for network in np.ndindex(mu_z.shape[:-2]):
+        for k in range(2):
+            for output in range(6):
+                rows = np.flatnonzero(outputs[network][:, k] == output)
+                if len(rows) == 0:
+                    continue
+                column = [part[network][rows, k] for part in (mu_z, var_z, y)]
+                expected = dense_message(
+                    column[0], column[1], rho[network][np.ix_(rows, rows)], column[2], 0.3,
+                    weight[network][rows, 0],
+                )  # fmt: skip
+                np.testing.assert_allclose(nu[network][rows, k], expected[0], rtol=1e-9)
+                np.testing.assert_allclose(kappa[network][rows, k], expected[1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("noise_var", [1e-2, 0.5, 50.0])
@@ -180,8 +204,10 @@ def test_duplicates_with_hardly_any_noise_are_safe(dtype, noise_var, n_copies, s
     mu_z, var_z, y = mu_z[owner], var_z[owner] * dtype(scale), y[owner]
     rho = rho[np.ix_(owner, owner)]
     nu, kappa = joint_message(mu_z, var_z, rho, y, dtype(noise_var), np.ones_like(y))
-    assert np.all(np.isfinite(nu)) and np.all(np.isfinite(kappa))
-    assert np.all(kappa >= 0) and np.all(kappa * var_z <= 1 + 10 * np.finfo(dtype).eps)
+    assert np.all(np.isfinite(nu))
+    assert np.all(np.isfinite(kappa))
+    assert np.all(kappa >= 0)
+    assert np.all(kappa * var_z <= 1 + 10 * np.finfo(dtype).eps)
     # Copies share what is said about their row: as much as one row could say, or less.
     leverage = np.zeros(5)
     np.add.at(leverage, owner, (kappa * var_z)[:, 0].astype(float))
@@ -242,7 +268,8 @@ def test_noise_moment_of_an_unobserved_row_is_zero():
         independent_message(mu_z, var_z, y, 0.4, weight),
     ):
         moment = noise_moment(var_z, *message, 0.4, weight)
-        assert np.all(moment[weight == 0] == 0) and np.all(moment[weight > 0] > 0)
+        assert np.all(moment[weight == 0] == 0)
+        assert np.all(moment[weight > 0] > 0)
 
 
 def test_the_true_noise_is_a_fixed_point_of_the_expected_square():

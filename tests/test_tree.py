@@ -17,7 +17,7 @@ def random_outputs(tree, n_rows, seed=0, scale=1.0):
     return scale * rng.normal(size=shape), rng.uniform(0.01, 1.5, size=shape)
 
 
-@pytest.mark.parametrize("n_classes, n_nodes", [(1, 1), (2, 1), (4, 3), (8, 7), (10, 11)])
+@pytest.mark.parametrize(("n_classes", "n_nodes"), [(1, 1), (2, 1), (4, 3), (8, 7), (10, 11)])
 def test_a_tree_has_one_node_for_each_prefix_that_a_class_has(n_classes, n_nodes):
     tree = ClassTree(n_classes)
     assert tree.n_outputs == n_nodes == len(oracle.tree_nodes(n_classes))
@@ -38,11 +38,12 @@ def test_codes_tell_classes_apart_and_use_every_node(n_classes):
 def test_targets_are_the_signs_along_the_path(n_classes):
     tree = ClassTree(n_classes)
     labels = np.arange(n_classes)[::-1]
-    targets, observed = tree.targets(labels)
+    signs, nodes = tree.targets(labels)
     for row, label in enumerate(labels):
         expected, mask = oracle.class_target(n_classes, label)
-        np.testing.assert_array_equal(targets[row], expected)
-        np.testing.assert_array_equal(observed[row], mask)
+        np.testing.assert_array_equal(nodes[row], np.flatnonzero(mask))
+        np.testing.assert_array_equal(signs[row], np.compress(mask, expected))
+        np.testing.assert_array_equal(tree.codes[label], expected)
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -59,7 +60,8 @@ def test_probabilities_sum_to_one(n_classes, dtype):
     tree = ClassTree(n_classes)
     mu, var = (part.astype(dtype) for part in random_outputs(tree, 20, scale=2.0))
     log_proba = tree.log_proba(mu, var)
-    assert log_proba.dtype == dtype and log_proba.shape == (20, n_classes)
+    assert log_proba.dtype == dtype
+    assert log_proba.shape == (20, n_classes)
     np.testing.assert_allclose(np.exp(log_proba).sum(axis=-1), 1, rtol=rtol(dtype))
 
 
@@ -105,7 +107,14 @@ def test_moments_of_class_probabilities_agree_with_sampling(n_classes, alpha):
     assert np.all(error < 0.05 * variance)
 
 
-@pytest.mark.parametrize("n_classes", COUNTS)
+def test_the_only_class_is_certain():
+    tree = ClassTree(1)
+    mu, var = random_outputs(tree, 10, seed=11, scale=2.0)
+    np.testing.assert_array_equal(tree.log_proba(mu, var), 0)
+    np.testing.assert_array_equal(tree.proba_std(mu, var), 0)
+
+
+@pytest.mark.parametrize("n_classes", COUNTS[1:])
 def test_nearly_certain_outputs_spread_probabilities_by_their_derivative(n_classes):
     tree = ClassTree(n_classes)
     mu, _ = random_outputs(tree, 1, seed=5, scale=0.3)
@@ -145,7 +154,8 @@ def test_extreme_outputs_give_finite_standard_deviations(n_classes, var, dtype):
     mu = extreme_means(tree, dtype)
     std = tree.proba_std(mu, np.full(mu.shape, var, dtype))
     assert std.dtype == dtype
-    assert np.all(np.isfinite(std)) and np.all(std >= 0)
+    assert np.all(np.isfinite(std))
+    assert np.all(std >= 0)
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -171,12 +181,8 @@ def test_single_precision_agrees_with_double(n_classes):
     mu, var = random_outputs(tree, 20, seed=7)
     narrow = mu.astype(np.float32), var.astype(np.float32)
     tol = rtol(np.float32)
-    np.testing.assert_allclose(
-        tree.log_proba(*narrow), tree.log_proba(mu, var), rtol=tol, atol=tol
-    )
-    np.testing.assert_allclose(
-        tree.proba_std(*narrow), tree.proba_std(mu, var), rtol=tol, atol=tol
-    )
+    np.testing.assert_allclose(tree.log_proba(*narrow), tree.log_proba(mu, var), rtol=tol, atol=tol)
+    np.testing.assert_allclose(tree.proba_std(*narrow), tree.proba_std(mu, var), rtol=tol, atol=tol)
 
 
 def test_log_likelihood_is_the_log_probability_of_the_class():

@@ -49,20 +49,18 @@ def softplus(mu_z, var_z):
 
 def relu_exact(mu_z, var_z):
     """Exact mean, variance and covariance of max(0, Z) for a Gaussian Z."""
-    std_z = np.sqrt(var_z)
-    ratio = mu_z / std_z
-    jac = ndtr(ratio)  # Stein: cov(max(0, Z), Z) = P(Z > 0) var(Z)
-    slope = np.exp(-0.5 * ratio * ratio) / np.sqrt(2.0 * np.pi)
-    unit_mean = ratio * jac + slope  # mean of max(0, Z) / std(Z)
-    unit_var = (1 + ratio * ratio) * jac + ratio * slope - unit_mean * unit_mean
-    # The difference is lost to rounding far below zero; var >= cov^2 / var_z always holds.
-    unit_var = np.maximum(unit_var, jac * jac)
     dtype = mu_z.dtype
-    return (
-        np.maximum(std_z * unit_mean, 0).astype(dtype),
-        (var_z * unit_var).astype(dtype),
-        jac.astype(dtype),
-    )
+    std_z = np.sqrt(var_z.astype(np.float64))
+    ratio = mu_z / std_z
+    above, below = ndtr(ratio), ndtr(-ratio)
+    slope = np.exp(-0.5 * ratio * ratio) / np.sqrt(2.0 * np.pi)
+    mu_a = std_z * np.maximum(ratio * above + slope, 0)
+    unit_var = above + above * (ratio * ratio * below) + (below - above) * ratio * slope
+    unit_var -= slope * slope
+    # Differences are lost to rounding far below zero; there Cauchy-Schwarz still holds.
+    unit_var = np.clip(unit_var, above * above, 1)
+    jac = above  # Stein: cov(max(0, Z), Z) = P(Z > 0) var(Z)
+    return mu_a.astype(dtype), (var_z * unit_var).astype(dtype), jac.astype(dtype)
 
 
 ACTIVATIONS: dict[str, Callable] = {

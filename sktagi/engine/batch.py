@@ -7,6 +7,11 @@ over the output units of a layer,
     c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k (W^2 + S)_k s_ik s_jk,   rho = c_ij / sqrt(c_ii c_jj)
 
 where the bias is the unit k with a = 1 and s = 0.
+
+Through hidden layers the average is only nearly the truth. Its null space is not that of the exact
+covariance, and with little noise conditioning would blow up whatever falls into it. So there a
+small share of each row's variance counts as its own; copies of a row have it in common, and the
+diagonal stays what it is.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from scipy import sparse
 from .network import Layer, Units
 
 __all__ = ["row_correlation"]
+
+OWN_SHARE = 0.01
 
 
 def row_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarray:
@@ -37,7 +44,10 @@ def row_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarra
         scale = 1 / np.sqrt(np.einsum("...ii->...i", cov))
         rho = cov * scale[..., :, None]
         rho *= scale[..., None, :]
-    return rho
+    if len(layers) == 1:
+        return rho
+    copies = rho > 1 - 10 * np.sqrt(np.finfo(rho.dtype).eps) ** 1.5
+    return (1 - OWN_SHARE) * rho + OWN_SHARE * copies
 
 
 def _gram(a, weights: np.ndarray) -> np.ndarray:

@@ -1,16 +1,18 @@
 """Observation model y = z + v, V ~ N(0, noise_var / weight) (Eq. 1): targets -> messages.
 
-A message is (nu, kappa) for every output of every row: Eq. 14 divided by the prior variance of the
-output. A weight of zero means "not observed" and gives a message of exactly zero: rows without
-weight, padding, and the class tree's nodes off the path of a class are all the same case.
+A message is (nu, kappa) for every observation of every row: Eq. 14 divided by the prior variance
+of the output that is observed. A weight of zero means "not observed" and gives a message of
+exactly zero.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import lapack
 
 from .gaussian import log_density
+
+_CHOLESKY = {"f": (lapack.spotrf, lapack.strtri), "d": (lapack.dpotrf, lapack.dtrtri)}
 
 __all__ = ["GaussianOutputs", "independent_message", "joint_message", "noise_moment"]
 
@@ -24,7 +26,7 @@ class GaussianOutputs:
         self.n_outputs = n_outputs
 
     def targets(self, y: np.ndarray) -> tuple[np.ndarray, None]:
-        """Targets of the output units, and which are observed (None: all)."""
+        """What each row observes, (..., rows, observations), and of which output (None: of all)."""
         return y, None
 
     def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
@@ -38,41 +40,31 @@ def independent_message(mu_z, var_z, y, noise_var, weight):
     return kappa * (y - mu_z), kappa
 
 
-def joint_message(mu_z, var_z, rho, y, noise_var, weight):
+def joint_message(mu_z, var_z, rho, y, noise_var, weight, outputs=None):
     """All rows of the batch at once: condition on y ~ N(mu_z, K + noise_var / weight).
 
-    K_ij = rho_ij sigma_i sigma_j; nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage over
-    its prior variance. For one row both are Eq. 14.
+    K_ij = rho_ij sigma_i sigma_j where rows i and j observe the same output, else 0; nu =
+    Sigma_y^-1 (y - mu_z), and kappa is a row's leverage over its prior variance. For one row both
+    are Eq. 14. Every column of observations has a Sigma_y of its own; ``outputs`` tells which
+    output an observation is of (None: a column is an output).
     """
-    shape = mu_z.shape
-    nu = np.zeros(shape, dtype=mu_z.dtype)
-    kappa = np.zeros(shape, dtype=mu_z.dtype)
-    residual = np.broadcast_to(y, shape) - mu_z
-    weight = np.broadcast_to(weight, shape)
-    noise_var = np.broadcast_to(noise_var, (*shape[:-2], 1, shape[-1]))
-    all_observed = bool(weight.all())
-    for network in np.ndindex(shape[:-2]):
-        for output in range(shape[-1]):
-            column = (*network, slice(None), output)
-            corr = rho[network]
-            if not all_observed:
-                rows = np.flatnonzero(weight[column])
-                if len(rows) == 0:
-                    continue
-                column = (*network, rows, output)
-                corr = corr[np.ix_(rows, rows)]
+    nu, kappa = np.empty_like(mu_z), np.empty_like(mu_z)
+    residual = y - mu_z
+    weight = np.broadcast_to(weight, mu_z.shape)
+    noise_var = np.broadcast_to(noise_var, mu_z.shape)
+    for network in np.ndindex(mu_z.shape[:-2]):
+        for k in range(mu_z.shape[-1]):
+            column, corr = (*network, slice(None), k), rho[network]
+            if outputs is not None:
+                corr = corr * (outputs[column][:, None] == outputs[column])
             nu[column], kappa[column] = _condition(
-                corr,
-                var_z[column],
-                residual[column],
-                weight[column],
-                noise_var[(*network, 0, output)],
+                corr, var_z[column], residual[column], weight[column], noise_var[column][0]
             )
     return nu, kappa
 
 
 def _condition(corr, var_z, residual, weight, noise_var):
-    """nu and kappa of one output over the rows that observe it.
+    """nu and kappa of one column of observations.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
     divide nothing.
@@ -83,8 +75,8 @@ def _condition(corr, var_z, residual, weight, noise_var):
     cov *= scale
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
-    rounding = np.finfo(cov.dtype).eps * np.dot(scale, scale)
-    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (cov,))
+    rounding = np.finfo(cov.dtype).eps * (scale @ scale)
+    potrf, trtri = _CHOLESKY[cov.dtype.char]
     jitter = noise_var + rounding
     while True:
         cov_y = cov.copy()
@@ -92,12 +84,13 @@ def _condition(corr, var_z, residual, weight, noise_var):
         chol, failed = potrf(cov_y, lower=True, overwrite_a=True, clean=True)
         if not failed:
             break
-        jitter = jitter + 10 * rounding
         rounding *= 10
+        jitter = noise_var + rounding
     chol_inv, _ = trtri(chol, lower=True, overwrite_c=True)
     nu = root * (chol_inv.T @ (chol_inv @ (root * residual)))
     leverage = 1 - jitter * np.einsum("ij,ij->j", chol_inv, chol_inv)
-    return nu, np.maximum(leverage, 0) / var_z
+    leverage = np.maximum(leverage, 0) * (root > 0)
+    return nu, leverage / var_z
 
 
 def noise_moment(var_z, nu, kappa, noise_var, weight):

@@ -56,7 +56,12 @@ class Network:
     outputs: Any  # GaussianOutputs or ClassTree
     noise_var: np.ndarray  # (members, 1, n_outputs or 1)
     learn_noise: bool = False
-    rows_learned: np.ndarray = field(default_factory=lambda: np.zeros((1, 1, 1)))
+    # (members, 1, 1), sets the pace of learning noise
+    rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self):
+        if not self.rows_learned.size:
+            self.rows_learned = np.zeros((len(self.noise_var), 1, 1))
 
     def copy(self) -> Network:
         return Network(
@@ -96,26 +101,50 @@ def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
     if settings.half_life is not None:
         forget(layers, np.exp2(-total / settings.half_life).astype(dtype))
     mu_z, var_z, tape = forward(layers, net.activation, batch.x, batch.var_x)
-    y, observed = net.outputs.targets(batch.y)
-    y = y.astype(dtype, copy=False)
     log_lik = (net.outputs.log_likelihood(mu_z, var_z + noise_var, batch.y) * weight).sum((-1, -2))
-    if observed is not None:
-        weight = weight * observed
-    nu, kappa = _message(layers, tape, mu_z, var_z, y, noise_var, weight, settings.joint)
-    backward(layers, tape, nu, kappa)
+    y, outputs = net.outputs.targets(batch.y)
+    observed = _Observed(mu_z, var_z, y.astype(dtype, copy=False), noise_var, weight, outputs)
+    if outputs is not None:
+        observed = observed._replace(
+            mu_z=np.take_along_axis(mu_z, outputs, axis=-1),
+            var_z=np.take_along_axis(var_z, outputs, axis=-1),
+        )
+    nu, kappa = _message(layers, tape, observed, settings.joint)
     if net.learn_noise:
-        moment = noise_moment(var_z, nu, kappa, noise_var, weight)
+        moment = noise_moment(observed.var_z, nu, kappa, noise_var, weight)
         _learn_noise(net, moment, weight, total)
+    if outputs is not None:
+        nu, kappa = _scatter(nu, outputs, mu_z), _scatter(kappa, outputs, mu_z)
+    backward(layers, tape, nu, kappa)
     return log_lik
 
 
-def _message(layers, tape, mu_z, var_z, y, noise_var, weight, joint):
-    nu, kappa = independent_message(mu_z, var_z, y, noise_var, weight)
+class _Observed(NamedTuple):
+    """Moments and targets of what the rows of a batch observe, (..., rows, observations)."""
+
+    mu_z: np.ndarray
+    var_z: np.ndarray
+    y: np.ndarray
+    noise_var: np.ndarray
+    weight: np.ndarray
+    outputs: np.ndarray | None  # which output is observed; None: all, in their order
+
+
+def _scatter(values: np.ndarray, outputs: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Messages of all outputs: zero where an output is not observed."""
+    out = np.zeros_like(like)
+    np.put_along_axis(out, outputs, values, axis=-1)
+    return out
+
+
+def _message(layers, tape, observed: _Observed, joint: bool):
+    mu_z, var_z, y, noise_var, weight, outputs = observed
     if mu_z.shape[-2] == 1:
-        return nu, kappa
+        return independent_message(mu_z, var_z, y, noise_var, weight)
     if joint:
         rho = row_correlation(layers, tape)
-        return joint_message(mu_z, var_z, rho, y, noise_var, weight)
+        return joint_message(mu_z, var_z, rho, y, noise_var, weight, outputs)
+    nu, kappa = independent_message(mu_z, var_z, y, noise_var, weight)
     # The sum of what each row would do alone overshoots where rows say the same thing. To first
     # order it moves the outputs by K nu; that can only make the batch's own error grow if the
     # leverages sum to more than 2. Where it would, learn from the rows jointly.
@@ -124,12 +153,20 @@ def _message(layers, tape, mu_z, var_z, y, noise_var, weight, joint):
     rho = row_correlation(layers, tape)
     std_z = np.sqrt(var_z)
     before = y - mu_z
-    after = before - std_z * (rho @ (std_z * nu))
+    after = before - std_z * _correlated_sum(rho, std_z * nu, outputs)
     worse = (kappa * (after * after - before * before)).sum(axis=-2, keepdims=True) > 0
     if not worse.any():
         return nu, kappa
-    nu_joint, kappa_joint = joint_message(mu_z, var_z, rho, y, noise_var, weight)
+    nu_joint, kappa_joint = joint_message(mu_z, var_z, rho, y, noise_var, weight, outputs)
     return np.where(worse, nu_joint, nu), np.where(worse, kappa_joint, kappa)
+
+
+def _correlated_sum(rho, values, outputs):
+    """sum_j rho_ij values_j over the rows j that observe the same output as row i."""
+    if outputs is None:
+        return rho @ values
+    same = outputs[..., :, None, :] == outputs[..., None, :, :]
+    return np.einsum("...ij,...jk,...ijk->...ik", rho, values, same)
 
 
 def _learn_noise(net: Network, moment, weight, total) -> None:

@@ -7,7 +7,7 @@ class has, and an output unit. Digit 0 asks for the target +1, digit 1 for -1.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr, owens_t
+from scipy.special import log_ndtr, ndtr, owens_t
 
 __all__ = ["ClassTree"]
 
@@ -33,9 +33,8 @@ class ClassTree:
         np.put_along_axis(self.codes, self.nodes, self.signs, axis=1)
 
     def targets(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """+1 or -1 on the nodes of a row's path; the other nodes are not observed."""
-        codes = self.codes[y]
-        return codes, codes != 0
+        """+1 or -1 on each level of the tree, (..., rows, levels), and the nodes observed."""
+        return self.signs[y], self.nodes[y]
 
     def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
         """Log probability of each row's class, shape (..., rows, 1)."""
@@ -45,35 +44,43 @@ class ClassTree:
 
     def log_proba(self, mu_z, var_y) -> np.ndarray:
         """Normalised log probabilities (App. C); ``var_y`` includes the noise."""
-        log_proba = self._path_sum(mu_z, var_y)
-        return log_proba - logsumexp(log_proba, axis=-1, keepdims=True)
+        ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
+        # Beyond this a probability is 0 or 1, and its logarithm still finite in float32.
+        ratio = np.clip(ratio, -1e15, 1e15)
+        log_proba = self._along_paths(log_ndtr(ratio), log_ndtr(-ratio))
+        log_proba -= log_proba.max(axis=-1, keepdims=True)
+        log_proba -= np.log(np.exp(log_proba).sum(axis=-1, keepdims=True))
+        return log_proba
 
     def proba_std(self, mu_z, var_y) -> np.ndarray:
         """Standard deviations of the class probabilities, given Gaussian outputs.
 
         With c = mu / sqrt(alpha^2 + var), E[Phi(y / alpha)] = Phi(c) and E[Phi(y / alpha)^2] =
         Phi(c) - 2 T(c, alpha / sqrt(alpha^2 + 2 var)), T Owen's function. Nodes are independent,
-        so both moments multiply along a path. The constant that normalises the means divides.
+        so both moments multiply along a path: with r the product of E[Phi^2] / E[Phi]^2, a
+        probability p has the standard deviation p sqrt(r - 1). The sum that normalises the
+        probabilities counts as a constant.
         """
         alpha = self.probit_scale
-        ratio = mu_z / np.sqrt(alpha**2 + var_y)
-        # T is even in c, so both digits of a node share it.
-        owen = 2 * owens_t(ratio, alpha / np.sqrt(alpha**2 + 2 * var_y))
-        shape = (*ratio.shape[:-1], self.n_classes)
-        first = np.ones(shape, dtype=ratio.dtype)
-        second = np.ones(shape, dtype=ratio.dtype)
-        for nodes, signs in zip(self.nodes.T, self.signs.T, strict=True):
-            mean = ndtr(ratio[..., nodes] * signs)
-            first *= mean
-            second *= np.maximum(mean - owen[..., nodes], mean * mean)
-        spread = np.sqrt(np.maximum(second - first * first, 0))
-        log_total = logsumexp(self._path_sum(mu_z, var_y), axis=-1, keepdims=True)
-        return spread * np.exp(-log_total)
+        dtype = mu_z.dtype
+        mu_z, var_y = mu_z.astype(np.float64), var_y.astype(np.float64)  # differences of moments
+        ratio = np.clip(mu_z / np.sqrt(alpha**2 + var_y), -37, 37)  # Phi stays above zero
+        owen = 2 * owens_t(ratio, alpha / np.sqrt(alpha**2 + 2 * var_y))  # even in c
+        log_r = self._along_paths(_log_spread(ratio, owen), _log_spread(-ratio, owen))
+        log_p = self.log_proba(mu_z, var_y)
+        with np.errstate(divide="ignore"):
+            std = np.exp(log_p + 0.5 * (log_r + np.log(-np.expm1(-log_r))))
+        # No variable between 0 and 1 with mean p varies more than sqrt(p (1 - p)).
+        bound = np.sqrt(np.exp(log_p) * -np.expm1(np.minimum(log_p, 0)))
+        return np.minimum(std, bound).astype(dtype)
 
-    def _path_sum(self, mu_z, var_y):
-        ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
-        both = np.stack([log_ndtr(ratio), log_ndtr(-ratio)], axis=-1)
-        out = np.zeros((*ratio.shape[:-1], self.n_classes), dtype=ratio.dtype)
-        for nodes, signs in zip(self.nodes.T, self.signs.T, strict=True):
-            out += both[..., nodes, (signs < 0).astype(int)]
-        return out
+    def _along_paths(self, if_zero, if_one) -> np.ndarray:
+        """Sum over the path of each class of what a node says for its digit 0 or 1."""
+        codes = self.codes.T.astype(if_zero.dtype)
+        return if_zero @ np.maximum(codes, 0) + if_one @ np.maximum(-codes, 0)
+
+
+def _log_spread(ratio, owen):
+    """log(E[Phi^2] / E[Phi]^2) of a node, at least 0."""
+    square = np.maximum(ndtr(ratio) - owen, np.finfo(ratio.dtype).tiny)
+    return np.maximum(np.log(square) - 2 * log_ndtr(ratio), 0)
