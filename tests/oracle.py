@@ -192,7 +192,7 @@ def sum_over_rows(layers, activation, xs, ys, sigma_v, x_stds=None, observed=Non
     return total
 
 
-# ------------------------------------------------------------------- rows of a batch (DESIGN 4.1)
+# --------------------------------------------------------------------------------- rows of a batch
 
 
 def row_correlation(layers, activation, xs, x_stds=None):

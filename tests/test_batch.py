@@ -7,7 +7,7 @@ from helpers import DTYPES, LINEARISED, member, random_layers, rtol, with_ones
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import row_correlation
+from sktagi.engine.batch import OWN_SHARE, OWN_SQUARINGS, row_correlation
 from sktagi.engine.network import forward
 
 HIDDEN = [(), (4,), (5, 3)]
@@ -69,10 +69,34 @@ def test_it_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
     x_std = rng.uniform(0.1, 0.6, size=x.shape) if uncertain else None
     layers = random_layers([3, *hidden, 2], 9)
     rho = correlation(layers, with_ones(x), activation, x_std**2 if uncertain else None)
-    expected = oracle.row_correlation(
-        [oracle.from_arrays(layer.mu, layer.var) for layer in layers], activation, x, x_std
+    expected = np.array(
+        oracle.row_correlation(
+            [oracle.from_arrays(layer.mu, layer.var) for layer in layers], activation, x, x_std
+        )
     )
+    if hidden:  # a share of each row's variance is its own
+        expected = (1 - OWN_SHARE) * expected + OWN_SHARE * expected ** (2**OWN_SQUARINGS)
     np.testing.assert_allclose(rho, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("span", [2.0, 0.5, 0.1, 1e-3, 2e-4])
+@pytest.mark.parametrize("hidden", [(), (30,)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_ever_closer_to_each_other_keep_it_positive_semi_definite(span, hidden, dtype):
+    """As in a series that changes slowly: each row resembles the next, the first not the last."""
+    x = with_ones(np.linspace(0.3, 0.3 + span, 100)[:, None], dtype)
+    rho = correlation(random_layers([1, *hidden, 1], 18, dtype=dtype), x)
+    assert np.linalg.eigvalsh(rho.astype(float)).min() > -2000 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("span", [2.0, 0.5, 0.1])
+def test_rows_close_to_each_other_are_as_correlated_in_single_precision(span):
+    x = np.linspace(0.3, 0.3 + span, 100)[:, None]
+    double, single = (
+        correlation(random_layers([1, 30, 1], 18, dtype=dtype), with_ones(x, dtype))
+        for dtype in DTYPES
+    )
+    np.testing.assert_allclose(single, double, rtol=0, atol=rtol(np.float32))
 
 
 def test_hidden_layers_come_close_to_the_sampled_correlation():

@@ -104,7 +104,7 @@ def test_regressor_at_the_corners(case):
     assert_sound_regression(TAGIRegressor(**settings(case)).fit(X, y), X)
 
 
-@pytest.mark.parametrize("case", random_cases(200, seed=0), ids=label)
+@pytest.mark.parametrize("case", random_cases(120, seed=0), ids=label)
 def test_regressor_in_between(case):
     X, y = make_rows(case)
     model = TAGIRegressor(**settings(case, early_stopping=False, half_life=None)).fit(X, y)
@@ -118,7 +118,7 @@ def test_classifier_at_the_corners(case):
     assert_sound_classification(TAGIClassifier(**settings(case)).fit(X, labels), X)
 
 
-@pytest.mark.parametrize("case", random_cases(80, seed=1), ids=label)
+@pytest.mark.parametrize("case", random_cases(60, seed=1), ids=label)
 def test_classifier_in_between(case):
     X, y = make_rows({**case, "y_scale": 1.0})
     labels = np.digitize(y, [-0.5, 0.5])

@@ -1,4 +1,4 @@
-"""Every constructor parameter: what is refused, by a message that names it, and what is accepted."""
+"""Every constructor parameter: what is refused, by name, and what is accepted."""
 
 import numpy as np
 import pytest

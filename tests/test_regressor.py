@@ -208,17 +208,16 @@ def test_row_order_does_not_matter_in_one_joint_batch(early_stopping, sigma_v):
     )
 
 
-def test_columns_that_carry_no_weight_in_the_prior_order_do_not_matter():
-    """A target added to others leaves the joint fit of each one as informative as before."""
+def test_several_targets_are_learnt_together():
     X, y = make_data(200, n_targets=3)
-    together = quick(hidden_layer_sizes=(30,), max_iter=30).fit(X, y)
-    assert (1 - np.var(together.predict(X) - y, axis=0) / y.var(axis=0) > 0.8).all()
+    model = quick(hidden_layer_sizes=(30,), max_iter=30).fit(X, y)
+    assert (r2_score(y, model.predict(X), multioutput="raw_values") > 0.8).all()
 
 
 def test_max_iter_zero_is_the_prior_predictive():
     X, y = make_data(300)
     model = quick(max_iter=0, n_members=20, sigma_v=0.5).fit(X, y)
-    prior = quick(max_iter=0, n_members=20, sigma_v=0.5).fit(X, np.random.permutation(y))
+    prior = quick(max_iter=0, n_members=20, sigma_v=0.5).fit(X, y[::-1])
     np.testing.assert_array_equal(model.coefs_[0], prior.coefs_[0])
     sizes = [(3, 10), (10, 1)]
     for var, (n_in, n_out) in zip(model.coef_vars_, sizes, strict=True):
@@ -374,7 +373,9 @@ def test_uncertain_training_rows_leave_the_posterior_less_certain(batch_inferenc
     uncertain = quick(**params).fit(X, y, X_std=1.0)
     for exact, wide in zip(certain.coef_vars_, uncertain.coef_vars_, strict=True):
         assert wide.sum() > exact.sum()
-    assert certain.predict_variance(X)[0].mean() < uncertain.predict_variance(X)[0].mean()
+    linear = {**params, "hidden_layer_sizes": (), "n_members": 1}
+    certain, uncertain = (quick(**linear).fit(X, y, X_std=s) for s in (None, 1.0))
+    assert (certain.predict_variance(X)[0] < uncertain.predict_variance(X)[0]).all()
 
 
 def test_linear_model_propagates_input_uncertainty_exactly():
@@ -447,12 +448,12 @@ def test_held_out_rows_do_not_enter_the_statistics():
 # Learned noise
 
 
-def test_noise_of_generated_data_is_found():
-    for noise in (0.1, 0.5):
-        X, y = make_data(800, d=2, noise=noise)
-        model = TAGIRegressor(random_state=0).fit(X, y)
-        assert np.sqrt(model.predict_variance(X[:1])[1][0]) == pytest.approx(noise, rel=0.25)
-        assert model.sigma_v_ * y.std() == pytest.approx(noise, rel=0.25)
+@pytest.mark.parametrize("noise", [0.1, 0.3, 0.5])
+def test_noise_of_generated_data_is_found(noise):
+    X, y = make_data(800, d=2, noise=noise)
+    model = TAGIRegressor(random_state=0).fit(X, y)
+    assert np.sqrt(model.predict_variance(X[:1])[1][0]) == pytest.approx(noise, rel=0.25)
+    assert model.sigma_v_ * y.std() == pytest.approx(noise, rel=0.25)
 
 
 def test_noise_is_found_per_target():
@@ -665,17 +666,18 @@ def test_the_warning_points_at_the_call_of_fit(monkeypatch):
 # Quality of the default
 
 
-@pytest.mark.parametrize("load", [load_diabetes, make_friedman1])
-def test_coverage_of_the_default_is_near_nominal(load):
-    if load is load_diabetes:
-        X, y = load_diabetes(return_X_y=True)
-    else:
-        X, y = make_friedman1(400, noise=1.0, random_state=0)
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
-    model = TAGIRegressor(random_state=0).fit(X, y)
-    for coverage in (0.5, 0.9):
-        lower, upper = model.predict_interval(X_test, coverage).T
-        assert np.mean((lower < y_test) & (y_test < upper)) == pytest.approx(coverage, abs=0.1)
+@pytest.mark.parametrize("name", ["diabetes", "friedman"])
+def test_coverage_of_the_default_is_near_nominal(name):
+    found = []
+    for seed in range(3):
+        X, y = make_friedman1(400, noise=1.0, random_state=seed)
+        if name == "diabetes":
+            X, y = load_diabetes(return_X_y=True)
+        X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=seed)
+        model = TAGIRegressor(random_state=seed).fit(X, y)
+        bounds = [model.predict_interval(X_test, coverage).T for coverage in (0.5, 0.9, 0.95)]
+        found.append([np.mean((lower < y_test) & (y_test < upper)) for lower, upper in bounds])
+    np.testing.assert_allclose(np.mean(found, axis=0), [0.5, 0.9, 0.95], atol=0.1)
 
 
 def test_the_default_beats_a_linear_model_where_the_truth_is_not_linear():

@@ -88,7 +88,9 @@ def test_chunk_boundaries_do_not_matter_row_by_row(estimator, sigma_v, size):
 @pytest.mark.parametrize("size", [16, 60])
 def test_chunks_of_whole_batches_learn_as_their_batches(estimator, size):
     X, y = make_stream()
-    assert_same_posterior(stream(estimator(**PLAIN), X, y, 8), stream(estimator(**PLAIN), X, y, size))
+    assert_same_posterior(
+        stream(estimator(**PLAIN), X, y, 8), stream(estimator(**PLAIN), X, y, size)
+    )
 
 
 @both

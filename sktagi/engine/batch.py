@@ -10,8 +10,8 @@ where the bias is the unit k with a = 1 and s = 0.
 
 Through hidden layers the average is only nearly the truth. Its null space is not that of the exact
 covariance, and with little noise conditioning would blow up whatever falls into it. So there a
-small share of each row's variance counts as its own; copies of a row have it in common, and the
-diagonal stays what it is.
+small share of each row's variance counts as its own: shared with copies of the row, and hardly
+with others, by a high power of rho (which is a correlation too, by Schur's product theorem).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .network import Layer, Units
 __all__ = ["row_correlation"]
 
 OWN_SHARE = 0.01
+OWN_SQUARINGS = 10
 
 
 def row_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarray:
@@ -46,8 +47,13 @@ def row_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarra
         rho *= scale[..., None, :]
     if len(layers) == 1:
         return rho
-    copies = rho > 1 - 10 * np.sqrt(np.finfo(rho.dtype).eps) ** 1.5
-    return (1 - OWN_SHARE) * rho + OWN_SHARE * copies
+    own = rho.copy()
+    for _ in range(OWN_SQUARINGS):
+        np.square(own, out=own)
+    rho *= 1 - OWN_SHARE
+    own *= OWN_SHARE
+    rho += own
+    return rho
 
 
 def _gram(a, weights: np.ndarray) -> np.ndarray:

@@ -91,13 +91,15 @@ def forward(
     return mu_z, var_z, tape
 
 
-def backward(layers: Sequence[Layer], tape: Sequence[Units], nu, kappa) -> None:
+def backward(layers: Sequence[Layer], tape: Sequence[Units], nu, kappa, one_row=None) -> None:
     """Update the parameters in place, from the output layer down (Eq. 15-16).
 
     ``nu`` and ``kappa`` are the output message: what an observation changes in the mean and in the
-    variance of an output unit, divided by its prior variance and by the square of it.
+    variance of an output unit, divided by its prior variance and by the square of it. ``one_row``
+    tells, for each network (..., 1, 1) or for all, whether a single row is observed.
     """
-    one_row = nu.shape[-2] == 1
+    if one_row is None:
+        one_row = nu.shape[-2] == 1
     for layer, units in zip(reversed(layers), reversed(tape), strict=True):
         d_mu = _matmul_transposed(units.mu_a, nu)
         d_var = _matmul_transposed(units.sq_a, kappa)
@@ -106,15 +108,15 @@ def backward(layers: Sequence[Layer], tape: Sequence[Units], nu, kappa) -> None:
             nu = units.jac * (nu @ weights.swapaxes(-1, -2))
             kappa = np.square(units.jac) * (kappa @ units.sq_w.swapaxes(-1, -2))
         d_mu *= layer.var
-        d_var *= layer.var  # F of DESIGN 4.2: the fraction of its variance a parameter loses
+        d_var *= layer.var  # F: the fraction of its variance that a parameter loses
         np.add(layer.mu, d_mu, out=layer.mu)
-        if one_row:
-            # Exact: S (1 - F). F < 1, but may round to 1: then 1 - F is known to be below epsilon.
-            np.subtract(1, d_var, out=d_var)
-            np.maximum(d_var, np.finfo(d_var.dtype).eps, out=d_var)
+        # One row, exact: S (1 - F). F < 1, but may round to 1, when 1 - F is below epsilon.
+        # Several: S / (1 + F), the same to first order, which stays positive for any F.
+        if np.any(one_row):
+            exact = np.maximum(1 - d_var, np.finfo(d_var.dtype).eps)
+            d_var = exact if np.all(one_row) else np.where(one_row, exact, 1 / (1 + d_var))
             np.multiply(layer.var, d_var, out=layer.var)
         else:
-            # S / (1 + F) equals S (1 - F) to first order, and stays positive for any F.
             d_var += 1
             np.divide(layer.var, d_var, out=layer.var)
 

@@ -88,7 +88,10 @@ def _condition(corr, var_z, residual, weight, noise_var):
         jitter = noise_var + rounding
     chol_inv, _ = trtri(chol, lower=True, overwrite_c=True)
     nu = root * (chol_inv.T @ (chol_inv @ (root * residual)))
-    leverage = 1 - jitter * np.einsum("ij,ij->j", chol_inv, chol_inv)
+    if noise_var > (scale * scale).max():
+        leverage = np.einsum("ij,ij->j", chol_inv, chol_inv @ cov)  # the diagonal of M^-1 r K r
+    else:  # the same for less, where the difference is not lost to rounding
+        leverage = 1 - jitter * np.einsum("ij,ij->j", chol_inv, chol_inv)
     leverage = np.maximum(leverage, 0) * (root > 0)
     return nu, leverage / var_z
 

@@ -115,8 +115,15 @@ def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
         _learn_noise(net, moment, weight, total)
     if outputs is not None:
         nu, kappa = _scatter(nu, outputs, mu_z), _scatter(kappa, outputs, mu_z)
-    backward(layers, tape, nu, kappa)
+    backward(layers, tape, nu, kappa, _is_one_row(weight, total))
     return log_lik
+
+
+def _is_one_row(weight: np.ndarray, total: np.ndarray):
+    """Whether a network has a single row; one that weighs more stands for several copies."""
+    if weight.shape[-2] > 1 and weight.all():
+        return False
+    return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
 
 
 class _Observed(NamedTuple):

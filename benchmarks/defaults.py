@@ -1,0 +1,115 @@
+"""How the defaults were chosen: each variant on inner splits of the training parts.
+
+    python -m benchmarks.defaults --data FOLDER
+
+No test row of a standard split is used: the training part of a split is divided again, nine tenths
+to fit and one tenth to compare. A variant changes one thing of the defaults. Prints the RMSE
+relative to the default's (geometric mean over sets) and the difference in log-likelihood (mean over
+sets), then the figures of each set.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from sktagi import TAGIRegressor
+
+from .data import UCI, load_uci
+from .harness import evaluate, run
+
+SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "power": 1, "wine": 4, "yacht": 5}
+ROWS_PER_PARAMETER = "rows_per_parameter"
+VARIANTS: dict[str, dict] = {
+    "default": {},
+    "half_life=1 per parameter": {ROWS_PER_PARAMETER: 1},
+    "half_life=10 per parameter": {ROWS_PER_PARAMETER: 10},
+    "half_life=None": {"half_life": None},
+    "batch_size=32": {"batch_size": 32},
+    "batch_size=128": {"batch_size": 128},
+    "n_members=1": {"n_members": 1},
+    "n_members=3": {"n_members": 3},
+    "n_members=10": {"n_members": 10},
+    "max_iter=300, n_iter_no_change=30": {"max_iter": 300, "n_iter_no_change": 30},
+    "validation_fraction=0.2": {"validation_fraction": 0.2},
+    "early_stopping=False": {"early_stopping": False},
+    "activation=relu_exact": {"activation": "relu_exact"},
+    "weight_gain=0.5": {"weight_gain": 0.5},
+    "weight_gain=2": {"weight_gain": 2.0},
+    "hidden_layer_sizes=(100,)": {"hidden_layer_sizes": [100]},
+    "hidden_layer_sizes=(50, 50)": {"hidden_layer_sizes": [50, 50]},
+}
+
+
+def inner_split(data: str | None, name: str, split: int):
+    """Nine tenths and one tenth of the training part of a standard split."""
+    X, y, tests = load_uci(data, name)
+    train = np.setdiff1d(np.arange(len(y)), tests[split])
+    order = np.random.RandomState(100 + split).permutation(train)
+    held = max(len(order) // 10, 30)
+    return X[order[held:]], y[order[held:]], X[order[:held]], y[order[:held]]
+
+
+def fit_inner(data: str | None, name: str, split: int, params: dict) -> dict:
+    rows = inner_split(data, name, split)
+    params = dict(params)
+    per_parameter = params.pop(ROWS_PER_PARAMETER, None)
+    if per_parameter is not None:
+        n_features = rows[0].shape[1]
+        params["half_life"] = per_parameter * (n_features * 50 + 50 + 50 + 1)
+    return evaluate(TAGIRegressor(random_state=split, **params), *rows)
+
+
+def report(names: list[str], results: list[dict]) -> str:
+    lines = [
+        "| variant | RMSE ratio | LL difference | seconds | " + " | ".join(names) + " |",
+        "|---" * (4 + len(names)) + "|",
+    ]
+    table = {}
+    for variant, params in VARIANTS.items():
+        cells = []
+        for name in names:
+            rows = [
+                r["result"]
+                for r in results
+                if r["job"]["name"] == name and r["job"]["params"] == params
+            ]
+            cells.append(
+                [np.mean([row[k] for row in rows]) for k in ("rmse", "log_likelihood", "seconds")]
+            )
+        table[variant] = np.array(cells)
+    base = table["default"]
+    for variant, cells in table.items():
+        ratio = np.exp(np.mean(np.log(cells[:, 0] / base[:, 0])))
+        gain = np.mean(cells[:, 1] - base[:, 1])
+        lines.append(
+            f"| {variant} | {ratio:.3f} | {gain:+.3f} | {cells[:, 2].mean():.1f} | "
+            + " | ".join(f"{rmse:.4g}/{log_lik:.3f}" for rmse, log_lik, _ in cells)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def main(argv=None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", help="folder that holds uci/<name>.npz; default: OpenML")
+    parser.add_argument(
+        "--sets", nargs="+", default=list(SETS), choices=list(UCI), metavar="NAME", help="data sets"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
+    parser.add_argument("--out", help="file of results, one JSON line a fit; resumes a run")
+    args = parser.parse_args(argv)
+    jobs = [
+        {"data": args.data, "name": name, "split": split, "params": params}
+        for name in args.sets
+        for split in range(SETS.get(name, 1))
+        for params in VARIANTS.values()
+    ]
+    print(report(args.sets, run(fit_inner, jobs, args.jobs, args.out)))
+
+
+if __name__ == "__main__":
+    main()
