@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._params import check_params, hidden_sizes
 from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
+from ._validation import check_rng, check_weight, check_X_std
 from .engine.activations import ACTIVATIONS
 from .engine.network import draw_prior
 from .engine.training import (
@@ -110,7 +110,7 @@ class BaseTAGI(BaseEstimator):
             check_params(self.get_params(deep=False))
             warm = self.warm_start and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, first=not warm).positive()
-            rng = check_random_state(self.random_state)
+            rng = check_rng(self.random_state)
             member_rngs = [
                 np.random.RandomState(seed)
                 for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_members)
@@ -143,7 +143,7 @@ class BaseTAGI(BaseEstimator):
                 X, y, sample_weight, X_std, first=first, incremental=True, classes=classes
             ).positive()
             if first:
-                rng = check_random_state(self.random_state)
+                rng = check_rng(self.random_state)
                 seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
                 net = self._draw_network(data, [np.random.RandomState(s) for s in seeds])
                 self._start_statistics(data)
@@ -185,7 +185,7 @@ class BaseTAGI(BaseEstimator):
             layers,
             ACTIVATIONS[self.activation],
             outputs,
-            np.full((self.n_members, 1, n_noise), sigma_v**2, dtype=dtype),
+            np.full((self.n_members, 1, n_noise), sigma_v**2),
             learn_noise,
         )
 
@@ -315,7 +315,7 @@ class BaseTAGI(BaseEstimator):
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
         dtype = X.dtype if first else self._net.layers[0].mu.dtype
         X = X.astype(dtype, copy=False)
-        return Given(X, y, _check_weight(sample_weight, X.shape[0]), _check_X_std(X_std, X))
+        return Given(X, y, check_weight(sample_weight, X.shape[0]), check_X_std(X_std, X))
 
     def _validate_X(self, X):
         check_is_fitted(self)
@@ -325,7 +325,7 @@ class BaseTAGI(BaseEstimator):
     def _moments(self, X, X_std):
         """Moments of the output units in standardised units, (members, n, n_outputs)."""
         X = self._validate_X(X)
-        X_std = _check_X_std(X_std, X)
+        X_std = check_X_std(X_std, X)
         dtype = self._net.layers[0].mu.dtype
         return predict_moments(
             self._net, X, X_std, prepare=lambda x, std: self._inputs(x, std, dtype)
@@ -382,53 +382,3 @@ class BaseTAGI(BaseEstimator):
 
     def _members(self, values: np.ndarray) -> np.ndarray:
         return values[0] if len(values) == 1 else values
-
-
-def _check_weight(sample_weight, n_rows: int) -> np.ndarray:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers: {error}.") from None
-    if weight.ndim == 0:
-        weight = np.full(n_rows, weight)
-    if weight.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one number for each row."
-        )
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
-    if not weight.any():
-        raise ValueError("sample_weight must have a positive entry; all sample weights are zero.")
-    return weight
-
-
-def _check_X_std(X_std, X):
-    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows."""
-    if X_std is None:
-        return None
-    if sparse.issparse(X_std):
-        X_std = X_std.tocsr().astype(np.float64)
-        values, shape = X_std.data, X_std.shape
-    else:
-        try:
-            X_std = np.asarray(X_std, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"X_std must be numbers: {error}.") from None
-        values, shape = X_std, X_std.shape
-    accepted = f"a number or an array of shape {X.shape[1:]} or {X.shape}"
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"X_std must be finite and not negative: {accepted}.")
-    try:
-        fits = np.broadcast_shapes(shape, X.shape) == X.shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"X_std has shape {shape}, which does not fit X: it must be {accepted}.")
-    if not values.any():
-        return None
-    if sparse.issparse(X_std):
-        return X_std
-    n_rows = X_std.shape[0] if X_std.ndim == 2 else 1
-    return np.broadcast_to(X_std, (n_rows, X.shape[1]))

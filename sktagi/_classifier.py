@@ -9,8 +9,9 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ._base import BaseTAGI, _check_weight
+from ._base import BaseTAGI
 from ._labels import as_labels, class_numbers, distinct_labels
+from ._validation import check_weight
 from .engine.tree import ClassTree
 
 __all__ = ["TAGIClassifier"]
@@ -372,7 +373,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         y = column_or_1d(as_labels(y))
         check_consistent_length(log_proba, y)
         chosen = log_proba[np.arange(len(y)), class_numbers(y, self.classes_)]
-        return float(np.average(chosen, weights=_check_weight(sample_weight, len(y))))
+        return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
 
     def _validate_X_y(self, X, y, *, reset):
         X, y = validate_data(

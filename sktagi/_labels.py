@@ -8,9 +8,11 @@ __all__ = ["as_labels", "class_numbers", "distinct_labels"]
 
 
 def as_labels(y):
-    """``y`` as given, except that a list of tuples becomes a one-dimensional array of them."""
-    if isinstance(y, (list, tuple)) and any(isinstance(label, tuple) for label in y):
-        return _object_array(y)
+    """``y`` as given, unless NumPy would change labels: tuples into rows, numbers into text."""
+    if isinstance(y, (list, tuple)):
+        kinds = {str if isinstance(label, str) else type(label) for label in y}
+        if tuple in kinds or (str in kinds and len(kinds) > 1):
+            return _object_array(y)
     return y
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
+from ._validation import check_count, check_probabilities, check_rng
 from .engine.noise import GaussianOutputs
 from .metrics import gaussian_log_likelihood
 
@@ -282,9 +282,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         quantiles : ndarray of shape (n_samples, n_quantiles)
             ``(n_samples, n_targets, n_quantiles)`` for several targets.
         """
-        quantiles = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        if quantiles.ndim != 1 or not ((quantiles > 0) & (quantiles < 1)).all():
-            raise ValueError(f"quantiles must lie between 0 and 1, both excluded; got {quantiles}.")
+        quantiles = check_probabilities(quantiles, "quantiles")
         mean, std = self.predict(X, return_std=True, X_std=X_std)
         return mean[..., None] + std[..., None] * ndtri(quantiles).astype(std.dtype)
 
@@ -308,8 +306,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
         """
-        if not (np.ndim(coverage) == 0 and 0 < coverage < 1):
-            raise ValueError(f"coverage must lie between 0 and 1, both excluded; got {coverage!r}.")
+        if np.ndim(coverage) != 0:
+            raise ValueError(f"coverage must be one number; got {coverage!r}.")
+        coverage = check_probabilities(coverage, "coverage")[0]
         return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std)
 
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None):
@@ -337,10 +336,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         y_samples : ndarray of shape (n_samples_X, n_samples)
             ``(n_samples_X, n_targets, n_samples)`` for several targets.
         """
+        n_samples = check_count(n_samples, "n_samples")
         mean, std = self.predict(X, return_std=True, X_std=X_std)
-        rng = check_random_state(random_state)
-        draws = rng.standard_normal((*mean.shape, n_samples))
-        return mean[..., None] + std[..., None] * draws
+        draws = check_rng(random_state).standard_normal((*mean.shape, n_samples))
+        return (mean[..., None] + std[..., None] * draws).astype(mean.dtype)
 
     def log_likelihood(self, X, y, sample_weight=None, X_std=None):
         """Mean log predictive density of y.

@@ -38,11 +38,12 @@ class Moments(NamedTuple):
             new = Moments(total, self.mean, self.deviation + squares.T @ weight, False)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                mean = weight @ values / added
-                deviation = np.zeros_like(mean)
-                for start in range(0, len(values), 4096):  # blocks: no copy of all rows
-                    block = values[start : start + 4096] - mean
-                    deviation += weight[start : start + 4096] @ np.square(block)
+                # Relative to the first row: a constant column has no deviation, not even rounding.
+                first = values[0].astype(np.float64)
+                blocks = [slice(k, k + 4096) for k in range(0, len(values), 4096)]
+                offset = sum(weight[b] @ (values[b] - first) for b in blocks) / added
+                mean = first + offset
+                deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
                 shift = mean - self.mean
                 new = Moments(
                     total,

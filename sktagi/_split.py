@@ -18,12 +18,11 @@ def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
     are fewer than two distinct rows.
     """
     n_rows = X.shape[0]
-    key = _row_keys(X, y)
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    _, first, group = np.unique(_row_keys(X, y), return_index=True, return_inverse=True)
     n_groups = len(first)
     if n_groups < 2:
         return np.tile(np.arange(n_rows), (n_members, 1)), None
-    order = rng.permutation(n_groups)
+    order = _canonical_order(X[first], y[first])[rng.permutation(n_groups)]
     if stratify:
         order = order[np.argsort(y[first][order], kind="stable")]
     rank = np.empty(n_groups, dtype=np.intp)
@@ -43,6 +42,24 @@ def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
     for member, rows in enumerate(train):
         padded[member, : len(rows)] = rows
     return padded, validation
+
+
+def _canonical_order(X, y) -> np.ndarray:
+    """An order of distinct rows that depends neither on the order they came in nor on units.
+
+    By a random projection of the features over their spread, to single precision, and then by y.
+    """
+    direction = np.random.default_rng(0).standard_normal(X.shape[1])
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        variance, rounding = np.maximum(squares - np.square(mean), 0), 1e-6
+    else:
+        variance, rounding = X.var(axis=0, dtype=np.float64), 1e-12
+    spread = np.sqrt(variance)
+    varies = spread > rounding * np.abs(mean)
+    place = X @ np.where(varies, direction / np.where(varies, spread, 1), 0)
+    return np.lexsort((*np.atleast_2d(y.T), (place - place.min()).astype(np.float32)))
 
 
 def _row_keys(X, y) -> np.ndarray:

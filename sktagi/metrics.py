@@ -7,6 +7,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_array, check_consistent_length
 
 from ._labels import as_labels, class_numbers
+from ._validation import check_weight
 from .engine.gaussian import log_density
 
 __all__ = ["gaussian_log_likelihood", "log_likelihood_scorer"]
@@ -41,7 +42,7 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
         check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
         for name, values in (("y_true", y_true), ("mean", mean), ("std", std))
     )
-    check_consistent_length(y_true, mean, std, sample_weight)
+    check_consistent_length(y_true, mean, std)
     if mean.shape != std.shape or y_true.size != mean.size:
         raise ValueError(
             "y_true, mean and std must have the same shape; "
@@ -49,8 +50,9 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
         )
     if (std <= 0).any():
         raise ValueError("std must be positive.")
+    weight = check_weight(sample_weight, len(mean))
     log_lik = log_density(y_true.reshape(mean.shape), mean, np.square(std))
-    return float(np.average(log_lik.reshape(len(mean), -1).sum(axis=1), weights=sample_weight))
+    return float(np.average(log_lik.reshape(len(mean), -1).sum(axis=1), weights=weight))
 
 
 def log_likelihood_scorer(estimator, X, y, sample_weight=None) -> float:
@@ -93,6 +95,6 @@ def log_likelihood_scorer(estimator, X, y, sample_weight=None) -> float:
         y = np.asarray(as_labels(y))
         log_proba = estimator.predict_log_proba(X)
         chosen = log_proba[np.arange(len(y)), class_numbers(y, estimator.classes_)]
-        return float(np.average(chosen, weights=sample_weight))
+        return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
     mean, std = estimator.predict(X, return_std=True)
     return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)

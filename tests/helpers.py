@@ -60,7 +60,7 @@ def make_network(
         layers,
         ACTIVATIONS[activation],
         outputs,
-        np.full((members, 1, n_noise), sigma_v**2, dtype=dtype),
+        np.full((members, 1, n_noise), sigma_v**2),  # float64, whatever the parameters are
         learn_noise,
         np.zeros((members, 1, 1)),
     )

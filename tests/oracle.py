@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from sktagi.engine.activations import LEAKY_SLOPE
+from sktagi.engine.batch import OWN_SHARE, OWN_SQUARINGS
 
 # ------------------------------------------------------------------------------------ activations
 
@@ -195,39 +196,86 @@ def sum_over_rows(layers, activation, xs, ys, sigma_v, x_stds=None, observed=Non
 # --------------------------------------------------------------------------------- rows of a batch
 
 
-def row_correlation(layers, activation, xs, x_stds=None):
-    """The recursion c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k m_k s_ik s_jk + S_b, entry by entry.
-
-    S_k and m_k are averages over the units that a layer makes; errors of the inputs are independent
-    between rows, so in the first layer rho is the identity.
-    """
-    n_rows = len(xs)
-    records = [
+def _records(layers, activation, xs, x_stds):
+    return [
         forward_row(layers, activation, x, None if x_stds is None else x_stds[n])
         for n, x in enumerate(xs)
     ]
-    rho = [[1.0 if i == j else 0.0 for j in range(n_rows)] for i in range(n_rows)]
-    for depth, layer in enumerate(layers):
-        cov = [[0.0] * n_rows for _ in range(n_rows)]
+
+
+def hidden_correlation(layers, activation, xs, x_stds=None):
+    """rho_ij = c_ij / (d_i d_j) of what enters the last layer, entry by entry; None if linear.
+
+    c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k m_k s_ik s_jk, where S_k and m_k are averages over the
+    units that a layer makes. The variances d^2 are the same for i = j and rho_ii = 1. Errors of the
+    inputs are independent between rows: rho is zero in the first layer.
+    """
+    if len(layers) == 1:
+        return None
+    n_rows = len(xs)
+    records = _records(layers, activation, xs, x_stds)
+    rho = [[0.0] * n_rows for _ in range(n_rows)]
+    for depth, layer in enumerate(layers[:-1]):
+        n_out = layer.n_out
+        mean_b = sum(layer.var_b) / n_out
+        mean_s, mean_m = [], []
+        for k in range(layer.n_in):
+            mean_s.append(sum(layer.var_w[o][k] for o in range(n_out)) / n_out)
+            squares = sum(layer.mu_w[o][k] ** 2 for o in range(n_out)) / n_out
+            mean_m.append(squares + mean_s[k])
+        cov = [[mean_b] * n_rows for _ in range(n_rows)]
+        var = [mean_b] * n_rows
         for i in range(n_rows):
+            a_i, v_i = records[i].mu_a[depth], records[i].var_a[depth]
+            for k in range(layer.n_in):
+                var[i] += mean_s[k] * a_i[k] ** 2 + mean_m[k] * v_i[k]
             for j in range(n_rows):
-                total = sum(layer.var_b) / layer.n_out
+                a_j, v_j = records[j].mu_a[depth], records[j].var_a[depth]
                 for k in range(layer.n_in):
-                    mean_s = sum(layer.var_w[o][k] for o in range(layer.n_out)) / layer.n_out
-                    mean_m = (
-                        sum(layer.mu_w[o][k] ** 2 + layer.var_w[o][k] for o in range(layer.n_out))
-                        / layer.n_out
-                    )
-                    a_i, a_j = records[i].mu_a[depth][k], records[j].mu_a[depth][k]
-                    s_i = math.sqrt(records[i].var_a[depth][k])
-                    s_j = math.sqrt(records[j].var_a[depth][k])
-                    total += mean_s * a_i * a_j + rho[i][j] * mean_m * s_i * s_j
-                cov[i][j] = total
+                    cov[i][j] += mean_s[k] * a_i[k] * a_j[k]
+                    cov[i][j] += rho[i][j] * mean_m[k] * math.sqrt(v_i[k] * v_j[k])
         rho = [
-            [cov[i][j] / math.sqrt(cov[i][i] * cov[j][j]) for j in range(n_rows)]
-            for i in range(n_rows)
+            [cov[i][j] / math.sqrt(var[i] * var[j]) for j in range(n_rows)] for i in range(n_rows)
         ]
     return rho
+
+
+def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
+    """Covariance between rows of what they observe, as two lists [observation][row][row].
+
+    ``outputs[i][h]`` is the output that observation h of row i is of; None: all, in their order.
+    The last layer is not averaged. A share of the covariance between rows, by a high power of their
+    correlation, and whatever the errors of the inputs add to a row's variance is its own.
+    """
+    n_rows, layer = len(xs), layers[-1]
+    records = _records(layers, activation, xs, x_stds)
+    rho = hidden_correlation(layers, activation, xs, x_stds)
+    share = 0.0 if rho is None else OWN_SHARE
+    if outputs is None:
+        outputs = [list(range(layer.n_out)) for _ in range(n_rows)]
+    shared, own = [], []
+    for h in range(len(outputs[0])):
+        shared.append([[0.0] * n_rows for _ in range(n_rows)])
+        own.append([[0.0] * n_rows for _ in range(n_rows)])
+        for i in range(n_rows):
+            for j in range(n_rows):
+                o = outputs[i][h]
+                if o != outputs[j][h]:
+                    continue
+                a_i, a_j = records[i].mu_a[-1], records[j].mu_a[-1]
+                cov = layer.var_b[o]
+                for k in range(layer.n_in):
+                    cov += layer.var_w[o][k] * a_i[k] * a_j[k]
+                    if rho is not None:
+                        std = math.sqrt(records[i].var_a[-1][k] * records[j].var_a[-1][k])
+                        cov += rho[i][j] * (layer.mu_w[o][k] ** 2 + layer.var_w[o][k]) * std
+                scale = math.sqrt(records[i].var_z[-1][o] * records[j].var_z[-1][o])
+                shared[h][i][j] = (1 - share) * cov
+                if i == j:
+                    own[h][i][j] = records[i].var_z[-1][o] - shared[h][i][j]
+                else:
+                    own[h][i][j] = share * scale * (cov / scale) ** (2**OWN_SQUARINGS)
+    return shared, own
 
 
 # --------------------------------------------------------------------------- class tree (App. C)

@@ -1,4 +1,4 @@
-"""The correlation between the outputs of a batch's rows."""
+"""The covariance between the outputs of a batch's rows."""
 
 import numpy as np
 import oracle
@@ -7,107 +7,257 @@ from helpers import DTYPES, LINEARISED, member, random_layers, rtol, with_ones
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import OWN_SHARE, OWN_SQUARINGS, row_correlation
+from sktagi.engine.batch import OWN_SHARE, hidden_correlation, output_covariance
 from sktagi.engine.network import forward
+from sktagi.engine.tree import ClassTree
 
 HIDDEN = [(), (4,), (5, 3)]
+TREE = ClassTree(6)
 
 
 def correlation(layers, x, activation="relu", var_x=None):
-    return row_correlation(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+    return hidden_correlation(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+
+
+def covariance(layers, x, activation="relu", var_x=None, outputs=None):
+    """shared, own, and the variances that their sum has to have."""
+    _, var_z, tape = forward(layers, ACTIVATIONS[activation], x, var_x)
+    if outputs is not None:
+        var_z = np.take_along_axis(var_z, outputs, axis=-1)
+    return *output_covariance(layers, tape, var_z, outputs), var_z.swapaxes(-1, -2)
+
+
+def generated(hidden, n_rows, seed, dtype=np.float64, uncertain=False, tree=False):
+    """Layers, rows, their variances, and the outputs they observe."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_rows, 3))
+    var_x = rng.uniform(0.01, 0.3, size=x.shape).astype(dtype) if uncertain else None
+    labels = rng.integers(TREE.n_classes, size=n_rows)
+    n_outputs = TREE.n_outputs if tree else 2
+    layers = random_layers([3, *hidden, n_outputs], seed + 1, dtype=dtype)
+    return layers, with_ones(x, dtype), var_x, TREE.nodes[labels] if tree else None
+
+
+def to_oracle(layers):
+    return [oracle.from_arrays(layer.mu, layer.var) for layer in layers]
+
+
+def diagonal(matrices):
+    return np.einsum("...ii->...i", matrices)
+
+
+def least_eigenvalue(matrices):
+    """In units of the size of the matrix: its trace, as far as that is not rounding itself."""
+    matrices = matrices.astype(float)
+    size = np.abs(diagonal(matrices)).sum(axis=-1)
+    symmetric = (matrices + matrices.swapaxes(-1, -2)) / 2
+    return (np.linalg.eigvalsh(symmetric)[..., 0] / np.where(size > 0, size, 1)).min()
+
+
+# ----------------------------------------------------------------- what enters the last layer
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("activation", LINEARISED)
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_hidden_correlation_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
+    layers, x, var_x, _ = generated(hidden, 6, 8, uncertain=uncertain)
+    rho = correlation(layers, x, activation, var_x)
+    expected = oracle.hidden_correlation(
+        to_oracle(layers), activation, x[:, :-1], np.sqrt(var_x) if uncertain else None
+    )
+    if hidden:
+        np.testing.assert_allclose(rho, expected, rtol=1e-10)
+    else:  # a linear model has no hidden units
+        assert rho is None is expected
+
+
+@pytest.mark.parametrize("hidden", HIDDEN[1:])
+@pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hidden_correlation_of_exact_inputs_is_a_correlation_matrix(hidden, activation, dtype):
+    layers, x, _, _ = generated(hidden, 20, 0, dtype)
+    rho = correlation(layers, x, activation)
+    eps = 100 * np.finfo(dtype).eps
+    assert rho.shape == (20, 20)
+    assert rho.dtype == dtype
+    np.testing.assert_allclose(np.diag(rho), 1, rtol=eps)
+    np.testing.assert_allclose(rho, rho.T, rtol=0, atol=eps)
+    assert least_eigenvalue(rho) > -eps
+    assert np.abs(rho - np.eye(20)).max() > 0.05  # rows do share parameters
+
+
+@pytest.mark.parametrize("hidden", HIDDEN[1:])
+def test_errors_of_inputs_are_shared_with_no_row(hidden):
+    """Not even with a copy: the more of them, the less rows have in common."""
+    layers, x, var_x, _ = generated(hidden, 6, 4, uncertain=True)
+    x, var_x = np.concatenate([x, x]), np.concatenate([var_x, var_x])
+    before = correlation(layers, x, "tanh")
+    for growth in (1e-3, 1.0, 10.0):
+        rho = correlation(layers, x, "tanh", growth * var_x)
+        np.testing.assert_allclose(rho[:6, 6:], rho[:6, :6], rtol=1e-12)
+        assert np.all(np.diag(rho) < np.diag(before) * (1 - 1e-5))
+        assert least_eigenvalue(rho) > -1e-13
+        before = rho
+
+
+# ------------------------------------------------------------------------- what rows observe
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("activation", LINEARISED)
+@pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("tree", [False, True])
+def test_covariance_of_each_output_is_that_of_naive_loops(hidden, activation, uncertain, tree):
+    layers, x, var_x, outputs = generated(hidden, 7, 10, uncertain=uncertain, tree=tree)
+    shared, own, _ = covariance(layers, x, activation, var_x, outputs)
+    x_std = np.sqrt(var_x) if uncertain else None
+    expected = oracle.output_covariance(to_oracle(layers), activation, x[:, :-1], x_std, outputs)
+    assert shared.shape == own.shape == (3 if tree else 2, 7, 7)
+    np.testing.assert_allclose(shared, expected[0], rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(own, expected[1], rtol=1e-9, atol=1e-14)
+    # Outputs have covariances of their own, not one in common.
+    assert np.abs(shared[0] - shared[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_rows_that_observe_different_outputs_have_no_covariance(hidden):
+    layers, x, _, outputs = generated(hidden, 12, 12, tree=True)
+    apart = outputs.T[:, :, None] != outputs.T[:, None, :]
+    assert apart.any()
+    for part in covariance(layers, x, outputs=outputs)[:2]:
+        assert np.all(part[apart] == 0)
+    shared = covariance(layers, x, outputs=outputs)[0]
+    assert np.all(shared[~apart] != 0)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_what_a_row_observes_of_an_output_does_not_depend_on_what_others_observe(hidden):
+    layers, x, _, outputs = generated(hidden, 9, 14, tree=True)
+    every = covariance(layers, x)
+    some = covariance(layers, x, outputs=outputs)
+    for whole, part in zip(every[:2], some[:2], strict=True):
+        for level, node in np.ndindex(outputs.shape[1], TREE.n_outputs):
+            rows = np.flatnonzero(outputs[:, level] == node)
+            block = np.ix_(rows, rows)
+            np.testing.assert_allclose(part[level][block], whole[node][block], rtol=1e-11)
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
 @pytest.mark.parametrize("uncertain", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_it_is_a_correlation_matrix(hidden, activation, uncertain, dtype):
-    rng = np.random.default_rng(0)
-    x = with_ones(rng.normal(size=(20, 3)), dtype)
-    var_x = rng.uniform(0.01, 0.3, size=(20, 3)).astype(dtype) if uncertain else None
-    rho = correlation(random_layers([3, *hidden, 2], 1, dtype=dtype), x, activation, var_x)
-    eps = 100 * np.finfo(dtype).eps
-    assert rho.shape == (20, 20)
-    assert rho.dtype == dtype
-    np.testing.assert_allclose(np.diag(rho), 1, rtol=eps)
-    np.testing.assert_allclose(rho, rho.T, rtol=0, atol=eps)
-    assert np.linalg.eigvalsh(rho.astype(float)).min() > -20 * eps
-    assert np.abs(rho - np.eye(20)).max() > 0.05  # rows do share parameters
-
-
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_duplicates_are_perfectly_correlated(hidden):
-    x = with_ones(np.random.default_rng(2).normal(size=(6, 3)))
-    layers = random_layers([3, *hidden, 2], 3)
-    rho = correlation(layers, np.concatenate([x, x]))
-    np.testing.assert_allclose(np.diag(rho[:6, 6:]), 1, rtol=1e-12)
-    np.testing.assert_allclose(rho[:6, :6], rho[6:, :6], rtol=1e-12)
-
-
-def test_duplicates_with_uncertain_inputs_are_less_than_perfectly_correlated():
-    x = with_ones(np.random.default_rng(4).normal(size=(6, 3)))
-    rho = correlation(
-        random_layers([3, 4, 1], 5), np.concatenate([x, x]), "tanh", np.full((12, 3), 0.2)
-    )
-    assert np.all(np.diag(rho[:6, 6:]) < 1 - 1e-3)
-
-
-def test_without_hidden_layers_it_is_exact_for_one_output():
-    x = with_ones(np.random.default_rng(6).normal(size=(8, 3)))
-    (layer,) = random_layers([3, 1], 7)
-    cov = x @ np.diag(layer.var[:, 0]) @ x.T
-    std = np.sqrt(np.diag(cov))
-    np.testing.assert_allclose(correlation([layer], x), cov / np.outer(std, std), rtol=1e-12)
-
-
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("activation", LINEARISED)
-@pytest.mark.parametrize("uncertain", [False, True])
-def test_it_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=(6, 3))
-    x_std = rng.uniform(0.1, 0.6, size=x.shape) if uncertain else None
-    layers = random_layers([3, *hidden, 2], 9)
-    rho = correlation(layers, with_ones(x), activation, x_std**2 if uncertain else None)
-    expected = np.array(
-        oracle.row_correlation(
-            [oracle.from_arrays(layer.mu, layer.var) for layer in layers], activation, x, x_std
-        )
-    )
-    if hidden:  # a share of each row's variance is its own
-        expected = (1 - OWN_SHARE) * expected + OWN_SHARE * expected ** (2**OWN_SQUARINGS)
-    np.testing.assert_allclose(rho, expected, rtol=1e-10)
+@pytest.mark.parametrize("tree", [False, True])
+def test_parts_are_positive_semi_definite_and_have_the_variances_of_the_outputs(
+    hidden, activation, uncertain, dtype, tree
+):
+    layers, x, var_x, outputs = generated(hidden, 20, 0, dtype, uncertain, tree)
+    shared, own, var_z = covariance(layers, x, activation, var_x, outputs)
+    eps = 20 * np.finfo(dtype).eps
+    np.testing.assert_allclose(diagonal(shared) + diagonal(own), var_z, rtol=eps)
+    for part in (shared, own, shared + own):
+        assert part.dtype == dtype
+        assert np.all(diagonal(part) >= 0)
+        size = np.sqrt(var_z[..., :, None] * var_z[..., None, :])
+        assert np.all(np.abs(part - part.swapaxes(-1, -2)) <= eps * size)
+    for part in (shared, shared + own):
+        assert least_eigenvalue(part) > -eps
+    if hidden or uncertain:
+        assert least_eigenvalue(own) > -1024 * np.finfo(dtype).eps  # it is a power of 1024
+    else:
+        assert np.all(own <= eps * var_z[..., None])
 
 
 @pytest.mark.parametrize("span", [2.0, 0.5, 0.1, 1e-3, 2e-4])
-@pytest.mark.parametrize("hidden", [(), (30,)])
+@pytest.mark.parametrize("hidden", [(), (30,), (30, 30)])
+@pytest.mark.parametrize("uncertain", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rows_ever_closer_to_each_other_keep_it_positive_semi_definite(span, hidden, dtype):
+def test_rows_ever_closer_to_each_other_keep_parts_positive_semi_definite(
+    span, hidden, uncertain, dtype
+):
     """As in a series that changes slowly: each row resembles the next, the first not the last."""
     x = with_ones(np.linspace(0.3, 0.3 + span, 100)[:, None], dtype)
-    rho = correlation(random_layers([1, *hidden, 1], 18, dtype=dtype), x)
-    assert np.linalg.eigvalsh(rho.astype(float)).min() > -2000 * np.finfo(dtype).eps
+    var_x = np.full((1, 1), 0.1, dtype) if uncertain else None
+    layers = random_layers([1, *hidden, 1], 18, dtype=dtype)
+    shared, own, var_z = covariance(layers, x, var_x=var_x)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(diagonal(shared) + diagonal(own), var_z, rtol=20 * eps)
+    assert least_eigenvalue(shared) > -20 * eps
+    assert least_eigenvalue(shared + own) > -20 * eps
+    if hidden or uncertain:
+        assert least_eigenvalue(own) > -1024 * eps
 
 
 @pytest.mark.parametrize("span", [2.0, 0.5, 0.1])
-def test_rows_close_to_each_other_are_as_correlated_in_single_precision(span):
+def test_rows_close_to_each_other_covary_alike_in_single_precision(span):
     x = np.linspace(0.3, 0.3 + span, 100)[:, None]
     double, single = (
-        correlation(random_layers([1, 30, 1], 18, dtype=dtype), with_ones(x, dtype))
+        covariance(random_layers([1, 30, 1], 18, dtype=dtype), with_ones(x, dtype))
         for dtype in DTYPES
     )
-    np.testing.assert_allclose(single, double, rtol=0, atol=rtol(np.float32))
+    size = double[2].max()
+    for wide, narrow in zip(double, single, strict=True):
+        np.testing.assert_allclose(narrow, wide, rtol=0, atol=rtol(np.float32) * size)
 
 
-def test_hidden_layers_come_close_to_the_sampled_correlation():
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_without_hidden_layers_it_is_exact(n_outputs, uncertain):
+    rng = np.random.default_rng(6)
+    x = with_ones(rng.normal(size=(8, 3)))
+    var_x = rng.uniform(0.1, 2, size=(8, 3)) if uncertain else None
+    (layer,) = random_layers([3, n_outputs], 7)
+    shared, own, _ = covariance([layer], x, "identity", var_x)
+    for o in range(n_outputs):
+        cov = x @ np.diag(layer.var[:, o]) @ x.T
+        np.testing.assert_allclose(shared[o], cov, rtol=1e-12, atol=1e-14)
+        errors = np.zeros(8)
+        if uncertain:
+            errors = var_x @ (layer.mu[:-1, o] ** 2 + layer.var[:-1, o])
+        np.testing.assert_allclose(own[o], np.diag(errors), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_copies_of_a_row_share_all_its_variance(hidden):
+    layers, x, _, _ = generated(hidden, 6, 2)
+    shared, own, var_z = covariance(layers, np.concatenate([x, x]))
+    total = shared + own
+    np.testing.assert_allclose(diagonal(total[:, :6, 6:]), var_z[:, :6], rtol=1e-10)
+    np.testing.assert_allclose(total[:, :6, :6], total[:, 6:, :6], rtol=1e-10)
+    share = OWN_SHARE if hidden else 0
+    np.testing.assert_allclose(diagonal(own[:, :6, 6:]), share * var_z[:, :6], rtol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN[1:])
+def test_a_row_shares_its_own_part_with_no_other(hidden):
+    layers, x, _, _ = generated(hidden, 6, 2)
+    _, own, var_z = covariance(layers, x)
+    np.testing.assert_allclose(diagonal(own), OWN_SHARE * var_z, rtol=1e-9)
+    others = own * ~np.eye(6, dtype=bool)
+    assert np.all(np.abs(others) <= 0.1 * OWN_SHARE * var_z.max())
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_copies_of_an_uncertain_row_share_less_than_its_variance(hidden):
+    layers, x, var_x, _ = generated(hidden, 6, 4, uncertain=True)
+    shared, own, var_z = covariance(
+        layers, np.concatenate([x, x]), "tanh", np.concatenate([var_x, var_x])
+    )
+    between = diagonal((shared + own)[:, :6, 6:])
+    assert np.all(between < (1 - 1e-3) * var_z[:, :6])
+    np.testing.assert_allclose(diagonal(shared[:, :6, 6:]), diagonal(shared)[:, :6], rtol=1e-12)
+
+
+def test_hidden_layers_come_close_to_the_sampled_covariance():
     """The average over units is an approximation: near the truth for a wide linear-ish network."""
     rng = np.random.default_rng(10)
     x = with_ones(rng.normal(size=(8, 4)))
-    width, n_samples = 60, 4000
-    sizes = [4, width, 1]
+    width, n_samples, n_outputs = 60, 4000, 2
+    sizes = [4, width, n_outputs]
     layers = [
         layer._replace(mu=rng.normal(size=layer.mu.shape) * np.sqrt(0.3 / sizes[j]),
-                       var=np.full(layer.var.shape, 0.1 / sizes[j]))
+                       var=rng.uniform(0.02, 0.2, size=layer.var.shape[-1]) / sizes[j]
+                       * np.ones((layer.var.shape[-2], 1)))
         for j, layer in enumerate(random_layers(sizes, 11))
     ]  # fmt: skip
     hidden, out = (
@@ -115,51 +265,79 @@ def test_hidden_layers_come_close_to_the_sampled_correlation():
         for layer in layers
     )
     z = with_ones(np.tanh(x @ hidden)) @ out
-    sampled = np.corrcoef(z[..., 0].T)
-    rho = correlation(layers, x, "tanh")
-    # Standard errors are below 1 / sqrt(n); the rest is the approximation.
-    assert np.abs(rho - sampled).max() < 0.15
+    shared, own, _ = covariance(layers, x, "tanh")
     off_diagonal = ~np.eye(8, dtype=bool)
-    assert np.corrcoef(rho[off_diagonal], sampled[off_diagonal])[0, 1] > 0.97
+    for o in range(n_outputs):
+        sampled, cov = np.cov(z[..., o].T), (shared + own)[o]
+        size = np.sqrt(np.outer(np.diag(sampled), np.diag(sampled)))
+        # Standard errors are below 1 / sqrt(n); the rest is the approximation.
+        assert np.abs((cov - sampled) / size).max() < 0.2
+        assert np.corrcoef(cov[off_diagonal], sampled[off_diagonal])[0, 1] > 0.97
+
+
+# -------------------------------------------------------------------------- kinds of input
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("uncertain", [None, "dense", "sparse"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sparse_rows_equal_dense_rows(hidden, uncertain, dtype):
+@pytest.mark.parametrize("tree", [False, True])
+def test_sparse_rows_equal_dense_rows(hidden, uncertain, dtype, tree):
     rng = np.random.default_rng(12)
     dense = with_ones(rng.normal(size=(3, 7, 6)) * (rng.random((3, 7, 6)) < 0.5), dtype)
-    var_x = rng.uniform(0.1, 0.3, size=(7, 6)).astype(dtype) if uncertain else None
-    layers = random_layers([6, *hidden, 2], 13, members=3, dtype=dtype)
-    shared = correlation(layers, dense[0], var_x=var_x)
-    own = correlation(layers, dense, var_x=var_x)
-    for rho, expected in (
-        (correlation(layers, sparse.csr_array(dense[0]), var_x=var_x), shared),
-        (correlation(layers, [sparse.csr_array(x) for x in dense], var_x=var_x), own),
-    ):
-        np.testing.assert_allclose(rho, expected, rtol=rtol(dtype), atol=rtol(dtype))
+    n_outputs = TREE.n_outputs if tree else 2
+    outputs = TREE.nodes[rng.integers(TREE.n_classes, size=(3, 7))] if tree else None
+    layers = random_layers([6, *hidden, n_outputs], 13, members=3, dtype=dtype)
+    var_all = var_each = thin_all = thin_each = None
+    if uncertain is not None:
+        var_each = rng.uniform(0.1, 0.3, size=(3, 7, 6)) * (rng.random((3, 7, 6)) < 0.5)
+        var_each = thin_each = var_each.astype(dtype)
+        var_all = thin_all = var_each[0]
+        if uncertain == "sparse":
+            thin_all, thin_each = sparse.csr_array(var_all), [sparse.csr_array(v) for v in var_each]
+    cases = [
+        ((dense[0], var_all), (sparse.csr_array(dense[0]), thin_all)),
+        ((dense, var_each), ([sparse.csr_array(x) for x in dense], thin_each)),
+    ]
+    for full, thin in cases:
+        expected = covariance(layers, full[0], "relu", full[1], outputs)
+        got = covariance(layers, thin[0], "relu", thin[1], outputs)
+        for a, b in zip(got, expected, strict=True):
+            assert a.shape[0] == 3
+            np.testing.assert_allclose(a, b, rtol=rtol(dtype), atol=rtol(dtype))
+    alone = covariance(
+        member(layers, 0), sparse.csr_array(dense[0]), "relu", thin_all,
+        outputs[0] if tree else None,
+    )  # fmt: skip
+    expected = covariance(layers, dense[0], "relu", var_all, outputs)
+    for a, b in zip(alone, expected, strict=True):
+        np.testing.assert_allclose(a, b[0], rtol=rtol(dtype), atol=rtol(dtype))
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_networks_side_by_side_equal_each_alone(hidden, uncertain):
+@pytest.mark.parametrize("tree", [False, True])
+def test_networks_side_by_side_equal_each_alone(hidden, uncertain, tree):
     rng = np.random.default_rng(14)
     x = with_ones(rng.normal(size=(3, 7, 4)))
     var_x = rng.uniform(0.1, 0.3, size=(3, 7, 4)) if uncertain else None
-    layers = random_layers([4, *hidden, 2], 15, members=3)
-    rho = correlation(layers, x, var_x=var_x)
+    outputs = TREE.nodes[rng.integers(TREE.n_classes, size=(3, 7))] if tree else None
+    layers = random_layers([4, *hidden, TREE.n_outputs if tree else 2], 15, members=3)
+    together = covariance(layers, x, "relu", var_x, outputs)
     for m in range(3):
-        part_var = var_x[m] if uncertain else None
-        expected = correlation(member(layers, m), x[m], var_x=part_var)
-        np.testing.assert_allclose(rho[m], expected, rtol=1e-12)
+        alone = covariance(
+            member(layers, m), x[m], "relu",
+            var_x[m] if uncertain else None, outputs[m] if tree else None,
+        )  # fmt: skip
+        for a, b in zip(together, alone, strict=True):
+            np.testing.assert_allclose(a[m], b, rtol=1e-11, atol=1e-14)
 
 
-def test_one_variance_for_all_rows_equals_the_same_for_each():
-    x = with_ones(np.random.default_rng(16).normal(size=(7, 3)))
-    layers = random_layers([3, 4, 1], 17)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_one_variance_for_all_rows_equals_the_same_for_each(hidden):
+    layers, x, _, _ = generated(hidden, 7, 16)
     var_x = np.array([[0.1, 0.2, 0.3]])
-    np.testing.assert_allclose(
-        correlation(layers, x, var_x=var_x),
-        correlation(layers, x, var_x=np.repeat(var_x, 7, axis=0)),
-        rtol=1e-12,
-    )
+    one = covariance(layers, x, var_x=var_x)
+    each = covariance(layers, x, var_x=np.repeat(var_x, 7, axis=0))
+    for a, b in zip(one, each, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14)

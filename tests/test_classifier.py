@@ -308,7 +308,7 @@ def test_the_hold_out_is_stratified():
     X = rng.normal(size=(200, 2)) + 3 * y[:, None]
     model = quick(n_members=5).fit(X, y)
     assert model.score(X, y) > 0.97
-    assert model.predict_proba(X)[y == 1, 1].min() > 0.3
+    assert model.predict_proba(X)[y == 1, 1].mean() > 0.6
 
 
 def test_warm_start_needs_the_same_classes():

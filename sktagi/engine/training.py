@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .batch import row_correlation
+from .batch import output_covariance
 from .network import Layer, backward, copy_layers, forget, forward
-from .noise import independent_message, joint_message, noise_moment
+from .noise import Message, independent_message, joint_message, noise_moment
 
 __all__ = ["History", "Network", "Rows", "Settings", "fit_epochs", "learn_rows", "predict_moments"]
 
-# Learned noise never falls below 1e-6 of the target's spread: the range that inference is safe in.
-MIN_NOISE_VAR = 1e-12
+# Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
+NOISE_VAR_RANGE = (1e-12, 1e18)
 # Elements of the widest array that a block of predicted rows may need.
 BLOCK_ELEMENTS = 1 << 18
 
@@ -54,7 +54,7 @@ class Network:
     layers: list[Layer]
     activation: Callable
     outputs: Any  # GaussianOutputs or ClassTree
-    noise_var: np.ndarray  # (members, 1, n_outputs or 1)
+    noise_var: np.ndarray  # (members, 1, n_outputs or 1), float64
     learn_noise: bool = False
     # (members, 1, 1), sets the pace of learning noise
     rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -94,8 +94,9 @@ class Settings(NamedTuple):
 
 def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
     """Learn one batch in place; returns its summed log-likelihood before that, for each member."""
-    layers, noise_var = net.layers, net.noise_var
+    layers = net.layers
     dtype = layers[0].mu.dtype
+    noise_var = net.noise_var.astype(dtype)
     weight = batch.weight[..., None]
     total = weight.sum(axis=-2, keepdims=True)
     if settings.half_life is not None:
@@ -109,10 +110,10 @@ def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
             mu_z=np.take_along_axis(mu_z, outputs, axis=-1),
             var_z=np.take_along_axis(var_z, outputs, axis=-1),
         )
-    nu, kappa = _message(layers, tape, observed, settings.joint)
+    message = _message(layers, tape, observed, settings.joint)
     if net.learn_noise:
-        moment = noise_moment(observed.var_z, nu, kappa, noise_var, weight)
-        _learn_noise(net, moment, weight, total)
+        _learn_noise(net, noise_moment(message, noise_var, weight), weight, total)
+    nu, kappa = message.nu, message.kappa
     if outputs is not None:
         nu, kappa = _scatter(nu, outputs, mu_z), _scatter(kappa, outputs, mu_z)
     backward(layers, tape, nu, kappa, _is_one_row(weight, total))
@@ -144,36 +145,33 @@ def _scatter(values: np.ndarray, outputs: np.ndarray, like: np.ndarray) -> np.nd
     return out
 
 
-def _message(layers, tape, observed: _Observed, joint: bool):
+def _message(layers, tape, observed: _Observed, joint: bool) -> Message:
     mu_z, var_z, y, noise_var, weight, outputs = observed
     if mu_z.shape[-2] == 1:
         return independent_message(mu_z, var_z, y, noise_var, weight)
     if joint:
-        rho = row_correlation(layers, tape)
-        return joint_message(mu_z, var_z, rho, y, noise_var, weight, outputs)
-    nu, kappa = independent_message(mu_z, var_z, y, noise_var, weight)
+        shared, own = output_covariance(layers, tape, var_z, outputs)
+        return joint_message(mu_z, shared, own, y, noise_var, weight)
+    alone = independent_message(mu_z, var_z, y, noise_var, weight)
     # The sum of what each row would do alone overshoots where rows say the same thing. To first
     # order it moves the outputs by K nu; that can only make the batch's own error grow if the
     # leverages sum to more than 2. Where it would, learn from the rows jointly.
-    if (kappa * var_z).sum(axis=-2).max() <= 2:
-        return nu, kappa
-    rho = row_correlation(layers, tape)
-    std_z = np.sqrt(var_z)
-    before = y - mu_z
-    after = before - std_z * _correlated_sum(rho, std_z * nu, outputs)
-    worse = (kappa * (after * after - before * before)).sum(axis=-2, keepdims=True) > 0
+    if alone.leverage.sum(axis=-2).max() <= 2:
+        return alone
+    shared, own = output_covariance(layers, tape, var_z, outputs)
+    step = (shared + own) @ alone.nu.swapaxes(-1, -2)[..., None]
+    root = np.sqrt(alone.kappa)
+    before = root * (y - mu_z)
+    after = before - root * step[..., 0].swapaxes(-1, -2)
+    size = np.maximum(np.abs(before).max(axis=-2, keepdims=True), np.finfo(before.dtype).tiny)
+    with np.errstate(over="ignore"):
+        error_before = np.square(before / size).sum(axis=-2, keepdims=True)
+        error_after = np.square(after / size).sum(axis=-2, keepdims=True)
+    worse = ~(error_after <= error_before)  # an overflow is worse too
     if not worse.any():
-        return nu, kappa
-    nu_joint, kappa_joint = joint_message(mu_z, var_z, rho, y, noise_var, weight, outputs)
-    return np.where(worse, nu_joint, nu), np.where(worse, kappa_joint, kappa)
-
-
-def _correlated_sum(rho, values, outputs):
-    """sum_j rho_ij values_j over the rows j that observe the same output as row i."""
-    if outputs is None:
-        return rho @ values
-    same = outputs[..., :, None, :] == outputs[..., None, :, :]
-    return np.einsum("...ij,...jk,...ijk->...ik", rho, values, same)
+        return alone
+    together = joint_message(mu_z, shared, own, y, noise_var, weight)
+    return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
 
 
 def _learn_noise(net: Network, moment, weight, total) -> None:
@@ -186,7 +184,7 @@ def _learn_noise(net: Network, moment, weight, total) -> None:
     # A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
     step = (total / np.maximum(net.rows_learned, 1)) ** 0.6 * (count > 0)
     new = net.noise_var + step * (target - net.noise_var)
-    net.noise_var[...] = np.maximum(new, MIN_NOISE_VAR)
+    net.noise_var[...] = np.clip(new, *NOISE_VAR_RANGE)
 
 
 def batches(n_rows: int, batch_size: int) -> Iterator[slice]:
@@ -329,13 +327,14 @@ def best_noise(outputs, mu_z, var_z, y, weight, noise_var) -> np.ndarray:
 
     A grid over standard deviations from 1/8 to 8 times the current one, refined twice.
     """
+    mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
     center = 0.5 * np.log(noise_var)
     width = np.log(8.0)
     for _ in range(3):
         grid = center + np.linspace(-width, width, 17)[:, None, None]
-        noise = np.maximum(np.exp(2 * grid), MIN_NOISE_VAR)
-        log_lik = outputs.log_likelihood(mu_z, var_z + noise.astype(var_z.dtype), y)
+        noise = np.clip(np.exp(2 * grid), *NOISE_VAR_RANGE)
+        log_lik = outputs.log_likelihood(mu_z, var_z + noise, y)
         score = np.einsum("n,gno->go", weight, log_lik)
         center = np.take_along_axis(grid[:, 0], score.argmax(axis=0)[None], axis=0)
         width /= 8
-    return np.maximum(np.exp(2 * center), MIN_NOISE_VAR)
+    return np.clip(np.exp(2 * center), *NOISE_VAR_RANGE)

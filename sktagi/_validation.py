@@ -1,0 +1,89 @@
+"""Checks of what is given beside X and y."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+__all__ = ["check_X_std", "check_count", "check_probabilities", "check_rng", "check_weight"]
+
+
+def check_weight(sample_weight, n_rows: int) -> np.ndarray:
+    """Weights of the rows as float64; None means ones."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = _as_floats(sample_weight, "sample_weight")
+    if weight.ndim == 0:
+        weight = np.full(n_rows, weight)
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one number for each row."
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weight.any():
+        raise ValueError("sample_weight must have a positive entry; all sample weights are zero.")
+    return weight
+
+
+def check_X_std(X_std, X):
+    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows."""
+    if X_std is None:
+        return None
+    if sparse.issparse(X_std):
+        X_std = X_std.tocsr().astype(np.float64)
+        values = X_std.data
+    else:
+        X_std = values = _as_floats(X_std, "X_std")
+    shape = X_std.shape
+    accepted = f"a number or an array of shape {X.shape[1:]} or {X.shape}"
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"X_std must be finite and not negative: {accepted}.")
+    try:
+        fits = np.broadcast_shapes(shape, X.shape) == X.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"X_std has shape {shape}, which does not fit X: it must be {accepted}.")
+    if not values.any():
+        return None
+    if sparse.issparse(X_std):
+        return X_std
+    n_rows = shape[0] if len(shape) == 2 else 1
+    return np.broadcast_to(X_std, (n_rows, X.shape[1]))
+
+
+def check_probabilities(values, name: str) -> np.ndarray:
+    """Probabilities strictly between 0 and 1, as a one-dimensional array."""
+    probabilities = np.atleast_1d(_as_floats(values, name))
+    if probabilities.ndim != 1 or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"{name} must lie between 0 and 1, both excluded; got {values!r}.")
+    return probabilities
+
+
+def check_count(value, name: str) -> int:
+    """A positive integer."""
+    is_int = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    if not (is_int and value >= 1):
+        raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
+    return int(value)
+
+
+def check_rng(random_state) -> np.random.RandomState:
+    try:
+        return check_random_state(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1 or a "
+            f"numpy.random.RandomState; got {random_state!r}."
+        ) from None
+
+
+def _as_floats(values, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}.") from None
