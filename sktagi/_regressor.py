@@ -236,7 +236,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         mean, epistemic, aleatoric = self._predictive(X, X_std)
         if return_std:
-            return mean, np.sqrt(epistemic + aleatoric)
+            return mean, np.sqrt(epistemic + aleatoric).astype(mean.dtype)
         return mean
 
     def predict_variance(self, X, X_std=None):
@@ -259,8 +259,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         aleatoric : ndarray, same shape
             Variance of the observation noise. The two add up to the square of predict's std.
         """
-        _, epistemic, aleatoric = self._predictive(X, X_std)
-        return epistemic, np.broadcast_to(aleatoric, epistemic.shape).copy()
+        mean, epistemic, aleatoric = self._predictive(X, X_std)
+        aleatoric = np.broadcast_to(aleatoric, epistemic.shape)
+        return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
 
     def predict_quantiles(self, X, quantiles, X_std=None):
         """Quantiles of the predictive distribution.
@@ -414,12 +415,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _predictive(self, X, X_std):
         """Mean, variance of the network and variance of the noise, in original units."""
         mu_z, var_z = self._moments(X, X_std)
-        moments, noise_var = self._y_moments, self._net.noise_var[:, 0]
         dtype = mu_z.dtype
+        mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
+        moments, noise_var = self._y_moments, self._net.noise_var[:, 0]
         # Law of total variance over the members.
         mean = mu_z.mean(axis=0) * moments.scale + moments.mean
         epistemic = (var_z.mean(axis=0) + mu_z.var(axis=0)) * np.square(moments.scale)
         aleatoric = noise_var.mean(axis=0) * np.square(moments.scale)
         if self._y_ndim == 1:
             mean, epistemic, aleatoric = mean[:, 0], epistemic[:, 0], aleatoric[0]
-        return mean.astype(dtype), epistemic.astype(dtype), aleatoric.astype(dtype)
+        return mean.astype(dtype), epistemic, aleatoric

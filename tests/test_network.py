@@ -16,7 +16,8 @@ HIDDEN = [(), (4,), (3, 4)]
 
 def learn(layers, activation, x, y, noise_var, weight=1.0, var_x=None):
     mu_z, var_z, tape = forward(layers, ACTIVATIONS[activation], x, var_x)
-    backward(layers, tape, *independent_message(mu_z, var_z, y, noise_var, weight))
+    message = independent_message(mu_z, var_z, y, noise_var, weight)
+    backward(layers, tape, message.nu, message.kappa)
 
 
 def assert_layers_equal(layers, expected, rtol=1e-10):
@@ -265,6 +266,34 @@ def test_a_message_of_zero_changes_nothing():
             np.testing.assert_array_equal(layer.var, old.var)
 
 
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_a_network_with_one_observed_row_among_others_learns_it_exactly(hidden):
+    """Unobserved rows say nothing; the form of the variances is chosen for each network."""
+    rng = np.random.default_rng(33)
+    x, y = rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5, 2))
+    weight = np.array([[0, 0, 1, 0, 0], [1, 1, 0, 1, 1.0]])[..., None]
+    layers = random_layers([3, *hidden, 2], seed=34, members=2)
+    lone, several = (member(layers, m) for m in range(2))
+    mu_z, var_z, tape = forward(layers, ACTIVATIONS["tanh"], with_ones(x))
+    nu, kappa, _ = independent_message(mu_z, var_z, y, 0.04, weight)
+    backward(layers, tape, nu, kappa, np.array([True, False]).reshape(2, 1, 1))
+    expected = oracle.learn_row(to_oracle(lone), "tanh", x[0, 2], y[0, 2], 0.2)
+    assert_layers_equal(member(layers, 0), expected)
+    learn(several, "tanh", with_ones(x[1, [0, 1, 3, 4]]), y[1, [0, 1, 3, 4]], 0.04)
+    assert_layers_equal(member(layers, 1), several)
+
+
+@pytest.mark.parametrize("n_rows", [1, 4])
+def test_a_single_row_is_recognised_by_its_number_unless_told(n_rows):
+    x = with_ones(np.random.default_rng(35).normal(size=(n_rows, 3)))
+    by_number, told, denied = (random_layers([3, 2], seed=36) for _ in range(3))
+    for layers, one_row in ((by_number, None), (told, True), (denied, False)):
+        _, _, tape = forward(layers, ACTIVATIONS["tanh"], x)
+        backward(layers, tape, np.ones((n_rows, 2)), np.full((n_rows, 2), 0.1), one_row)
+    assert_layers_equal(by_number, told if n_rows == 1 else denied, 0)
+    assert np.all(told[0].var < denied[0].var)  # 1 - F < 1 / (1 + F)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_single_row_of_extreme_leverage_leaves_the_variance_positive(dtype):
     """The share of variance that is lost may round to 1, or beyond."""
@@ -320,13 +349,13 @@ def test_networks_side_by_side_equal_each_alone(kind, hidden, n_rows, uncertain)
     y = rng.normal(size=(3, n_rows, 2))
     var_x = rng.uniform(0.1, 0.3, size=(3, n_rows, 5)) if uncertain else None
     mu_z, var_z, tape = forward(stacked, ACTIVATIONS["tanh"], x, var_x)
-    backward(stacked, tape, *independent_message(mu_z, var_z, y, 0.2, 1.0))
+    backward(stacked, tape, *independent_message(mu_z, var_z, y, 0.2, 1.0)[:2])
     for m in range(3):
         part_var = var_x[m] if uncertain else None
         mu, var, tape = forward(alone[m], ACTIVATIONS["tanh"], parts[m], part_var)
         np.testing.assert_allclose(mu_z[m], mu, rtol=1e-10)
         np.testing.assert_allclose(var_z[m], var, rtol=1e-10)
-        backward(alone[m], tape, *independent_message(mu, var, y[m], 0.2, 1.0))
+        backward(alone[m], tape, *independent_message(mu, var, y[m], 0.2, 1.0)[:2])
         assert_layers_equal(member(stacked, m), alone[m])
 
 
