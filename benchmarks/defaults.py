@@ -19,7 +19,7 @@ from sktagi import TAGIRegressor
 from .data import UCI, load_uci
 from .harness import evaluate, run
 
-SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "power": 1, "wine": 4, "yacht": 5}
+SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "wine": 4, "yacht": 5}
 ROWS_PER_PARAMETER = "rows_per_parameter"
 VARIANTS: dict[str, dict] = {
     "default": {},
@@ -31,7 +31,8 @@ VARIANTS: dict[str, dict] = {
     "n_members=1": {"n_members": 1},
     "n_members=3": {"n_members": 3},
     "n_members=10": {"n_members": 10},
-    "max_iter=300, n_iter_no_change=30": {"max_iter": 300, "n_iter_no_change": 30},
+    "n_iter_no_change=10": {"n_iter_no_change": 10},
+    "max_iter=300, n_iter_no_change=40": {"max_iter": 300, "n_iter_no_change": 40},
     "validation_fraction=0.2": {"validation_fraction": 0.2},
     "early_stopping=False": {"early_stopping": False},
     "activation=relu_exact": {"activation": "relu_exact"},

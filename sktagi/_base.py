@@ -72,7 +72,7 @@ class BaseTAGI(BaseEstimator):
         half_life="auto",
         early_stopping=True,
         validation_fraction=0.1,
-        n_iter_no_change=10,
+        n_iter_no_change=20,
         tol=1e-4,
         n_members=5,
         standardize=True,

@@ -62,7 +62,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         The share of distinct rows that are held out; copies of a row stay together. Classes are
         held out in proportion.
 
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=20
         Epochs without a gain after which training stops.
 
     tol : float, default=1e-4
@@ -177,7 +177,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         half_life="auto",
         early_stopping=True,
         validation_fraction=0.1,
-        n_iter_no_change=10,
+        n_iter_no_change=20,
         tol=1e-4,
         n_members=5,
         standardize=True,

@@ -60,7 +60,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     validation_fraction : float, default=0.1
         The share of distinct rows that are held out; copies of a row stay together.
 
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=20
         Epochs without a gain after which training stops.
 
     tol : float, default=1e-4

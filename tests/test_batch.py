@@ -47,7 +47,7 @@ def diagonal(matrices):
 
 
 def least_eigenvalue(matrices):
-    """In units of the size of the matrix: its trace, as far as that is not rounding itself."""
+    """In units of the trace, the size of the matrix; of zero, zero."""
     matrices = matrices.astype(float)
     size = np.abs(diagonal(matrices)).sum(axis=-1)
     symmetric = (matrices + matrices.swapaxes(-1, -2)) / 2
@@ -144,7 +144,7 @@ def test_what_a_row_observes_of_an_output_does_not_depend_on_what_others_observe
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "relu_exact"])
 @pytest.mark.parametrize("uncertain", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("tree", [False, True])

@@ -74,6 +74,8 @@ def output_covariance(
         shared *= node[..., :, None] == node[..., None, :]
     if rho is None:
         own = np.zeros_like(shared)
+        if units.var_a is None:
+            return shared, own
     else:
         std = np.sqrt(var_z).swapaxes(-1, -2)
         scale = std[..., :, None] * std[..., None, :]

@@ -69,19 +69,22 @@ class Network:
             self.learn_noise, self.rows_learned.copy(),
         )  # fmt: skip
 
-    def member(self, number: int) -> Network:
-        """A view of one member."""
-        part = slice(number, number + 1)
-        layers = [Layer(a.mu[part], a.var[part], a.var_prior) for a in self.layers]
-        return Network(layers, self.activation, self.outputs, self.noise_var[part])
+    def members(self, numbers) -> Network:
+        """Some of the members: views for a slice, copies for an array of numbers."""
+        layers = [Layer(a.mu[numbers], a.var[numbers], a.var_prior) for a in self.layers]
+        return Network(
+            layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
+            self.rows_learned[numbers],
+        )  # fmt: skip
 
-    def assign(self, other: Network, members: np.ndarray) -> None:
-        """Take over the posterior of some members."""
-        for mine, theirs in zip(self.layers, other.layers, strict=True):
-            mine.mu[members] = theirs.mu[members]
-            mine.var[members] = theirs.var[members]
-        self.noise_var[members] = other.noise_var[members]
-        self.rows_learned[members] = other.rows_learned[members]
+    def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None):
+        """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
+        theirs = members if theirs is None else theirs
+        for mine, new in zip(self.layers, other.layers, strict=True):
+            mine.mu[members] = new.mu[theirs]
+            mine.var[members] = new.var[theirs]
+        self.noise_var[members] = other.noise_var[theirs]
+        self.rows_learned[members] = other.rows_learned[theirs]
 
 
 class Settings(NamedTuple):
@@ -264,42 +267,59 @@ def fit_epochs(
     """
     history = History()
     n_members = len(train)
-    best_score = np.full(n_members, -np.inf)  # the best that exceeded its predecessor by tol
-    top_score = np.full(n_members, -np.inf)
-    best_iter = np.zeros(n_members, dtype=int)
-    waited = np.zeros(n_members, dtype=int)
-    best = None
+    stopping = _EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
+    current, active = net, np.arange(n_members)  # a member that has stopped leaves the stack
     try:
         for epoch in range(1, max_iter + 1):
-            rows = train
+            rows = train[active]
             if rngs is not None:
-                rows = np.stack(
-                    [r[rng.permutation(len(r))] for r, rng in zip(train, rngs, strict=True)]
-                )
-            scores = learn_rows(net, data, rows, settings)
+                rows = np.stack([rngs[m].permutation(r) for m, r in zip(active, rows, strict=True)])
+            scores = learn_rows(current, data, rows, settings)
             history.train_scores.append(float(scores.mean()))
-            if validation is not None:
-                scores, noise_var = _validate(net, data, validation)
-                history.validation_scores.append(float(scores.mean()))
-                better = scores > top_score
-                if best is None:
-                    best, better = net.copy(), np.ones(n_members, dtype=bool)
-                best.assign(net, better)
-                best.noise_var[better] = noise_var[better]
-                top_score[better] = scores[better]
-                best_iter[better] = epoch
-                gained = scores > best_score + tol
-                best_score[gained] = scores[gained]
-                waited = np.where(gained, 0, waited + 1)
+            if stopping is not None and validation is not None:
+                scores, noise_var = _validate(current, data, [validation[m] for m in active])
+                goes_on = stopping.update(epoch, current, active, scores, noise_var)
+                history.validation_scores.append(float(stopping.last_score.mean()))
+                if not goes_on.all() and goes_on.any():
+                    current = current.members(np.flatnonzero(goes_on))
+                active = active[goes_on]
             stop = on_epoch(history) if on_epoch is not None else False
-            if stop or (validation is not None and (waited >= n_iter_no_change).all()):
+            if stop or not len(active):
                 break
     except KeyboardInterrupt:
         history.interrupted = True
-    if best is not None:
-        net.assign(best, np.ones(n_members, dtype=bool))
-        history.best_iter = best_iter
+    if stopping is not None and history.validation_scores:
+        net.assign(stopping.best, np.arange(n_members))
+        history.best_iter = stopping.best_iter
     return history
+
+
+class _EarlyStopping:
+    """The best posterior of each member, and which members still gain."""
+
+    def __init__(self, net: Network, n_iter_no_change: int, tol: float):
+        n_members = len(net.noise_var)
+        self.n_iter_no_change, self.tol = n_iter_no_change, tol
+        self.best = net.copy()
+        self.best_iter = np.zeros(n_members, dtype=int)
+        self.last_score = np.full(n_members, -np.inf)
+        self._top_score = np.full(n_members, -np.inf)
+        self._to_beat = np.full(n_members, -np.inf)  # the last score that was a gain of tol
+        self._waited = np.zeros(n_members, dtype=int)
+
+    def update(self, epoch: int, net: Network, active, scores, noise_var) -> np.ndarray:
+        """Take note of the scores of the active members; which of them go on."""
+        self.last_score[active] = scores
+        better = (scores > self._top_score[active]) | (self.best_iter[active] == 0)
+        chosen = active[better]
+        self.best.assign(net, chosen, np.flatnonzero(better))
+        self.best.noise_var[chosen] = noise_var[better]
+        self.best_iter[chosen] = epoch
+        self._top_score[chosen] = scores[better]
+        gained = scores > self._to_beat[active] + self.tol
+        self._to_beat[active[gained]] = scores[gained]
+        self._waited[active] = np.where(gained, 0, self._waited[active] + 1)
+        return self._waited[active] < self.n_iter_no_change
 
 
 def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
@@ -307,7 +327,7 @@ def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
     scores = np.empty(len(validation))
     noise_var = net.noise_var.copy()
     for member, rows in enumerate(validation):
-        one = net.member(member)
+        one = net.members(slice(member, member + 1))
         var_x = data.var_x
         if var_x is not None and var_x.shape[0] > 1:
             var_x = var_x[rows]

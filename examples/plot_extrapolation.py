@@ -1,0 +1,51 @@
+"""
+Honest extrapolation with several members
+=========================================
+
+One network finds one explanation of the data. Away from the data it is nearly as sure of itself as
+among them, as the TAGI paper says of its toy problem, y = x³ plus noise of standard deviation 3.
+Several networks from different prior draws, each with other rows held out, agree where there are
+data and differ where there are none: their mixture says so.
+
+``python examples/plot_extrapolation.py [picture.png]``
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sktagi import TAGIRegressor
+
+rng = np.random.RandomState(0)
+X = np.sort(rng.uniform(-4, 4, 40))[:, None]
+y = X[:, 0] ** 3 + 3 * rng.standard_normal(40)
+grid = np.linspace(-6, 6, 241)[:, None]
+inside = np.abs(grid[:, 0]) <= 4
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, constrained_layout=True)
+for ax, n_members in zip(axes, (1, 10), strict=True):
+    model = TAGIRegressor((20, 20), half_life=None, n_members=n_members, random_state=0).fit(X, y)
+    mean, std = model.predict(grid, return_std=True)
+    ratio = std[[0, -1]].mean() / std[inside].mean()
+    print(f"{n_members:2d} members: std at x = ±6 is {ratio:.1f} times that inside the data")
+    ax.fill_between(
+        grid[:, 0], mean - 3 * std, mean + 3 * std, color="0.8", label="mean ± 3 std", lw=0
+    )
+    ax.plot(grid[:, 0], mean, color="black", label="predictive mean")
+    ax.plot(grid[:, 0], grid[:, 0] ** 3, color="black", ls=":", label="true function x³")
+    ax.plot(X[:, 0], y, "o", color="tab:red", ms=3, label="data")
+    ax.axvline(-4, color="0.6", lw=0.8)
+    ax.axvline(4, color="0.6", lw=0.8)
+    ax.set(
+        title="one member" if n_members == 1 else f"{n_members} members",
+        xlabel="x",
+        xlim=(-6, 6),
+        ylim=(-250, 250),
+    )
+axes[0].set_ylabel("y")
+axes[0].legend(loc="upper left", frameon=False, fontsize=9)
+if len(sys.argv) > 1:
+    fig.savefig(sys.argv[1], dpi=110)
+else:
+    plt.show()
