@@ -2,10 +2,11 @@
 Honest extrapolation with several members
 =========================================
 
-One network finds one explanation of the data. Away from the data it is nearly as sure of itself as
-among them, as the TAGI paper says of its toy problem, y = x³ plus noise of standard deviation 3.
-Several networks from different prior draws, each with other rows held out, agree where there are
-data and differ where there are none: their mixture says so.
+One network finds one explanation of the data. Away from the data it may be nearly as sure of itself
+as among them, as the TAGI paper says of its toy problem: y = x³ plus noise of standard deviation 3,
+20 points to learn from and 20 to say when to stop. Several networks from different prior draws,
+each with other rows held out, agree where there are data and differ where there are none: their
+mixture says so.
 
 ``python examples/plot_extrapolation.py [picture.png]``
 """
@@ -25,10 +26,20 @@ inside = np.abs(grid[:, 0]) <= 4
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, constrained_layout=True)
 for ax, n_members in zip(axes, (1, 10), strict=True):
-    model = TAGIRegressor((20, 20), half_life=None, n_members=n_members, random_state=0).fit(X, y)
+    model = TAGIRegressor(
+        (20, 20),
+        n_members=n_members,
+        batch_size=5,
+        half_life=None,
+        validation_fraction=0.5,
+        random_state=0,
+    ).fit(X, y)
     mean, std = model.predict(grid, return_std=True)
-    ratio = std[[0, -1]].mean() / std[inside].mean()
-    print(f"{n_members:2d} members: std at x = ±6 is {ratio:.1f} times that inside the data")
+    left, right = std[[0, -1]] / std[inside].mean()
+    print(
+        f"{n_members:2d} member(s): the std at x = -6 and 6 is {left:.1f} and {right:.1f} times "
+        "that inside the data"
+    )
     ax.fill_between(
         grid[:, 0], mean - 3 * std, mean + 3 * std, color="0.8", label="mean ± 3 std", lw=0
     )
