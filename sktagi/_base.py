@@ -124,11 +124,7 @@ class BaseTAGI(BaseEstimator):
             used = np.zeros(len(data.weight), dtype=bool)
             used[train[train >= 0]] = True
             self._start_statistics(data)
-            self._update_statistics(
-                Given(data.X[used], data.y[used], data.weight[used], None)
-                if not used.all()
-                else data
-            )
+            self._update_statistics(data._replace(weight=data.weight * used))
             history = self._learn(net, data, train, validation, member_rngs)
             self._set_history(history)
             self.n_samples_seen_ = len(data.weight) + (self.n_samples_seen_ if warm else 0)

@@ -70,6 +70,6 @@ class Moments(NamedTuple):
     def standardise(self, values, dtype) -> np.ndarray:
         """Centred and scaled copy of dense ``values`` in ``dtype``."""
         out = np.empty(values.shape, dtype=dtype)
-        # Computed in float64, rounded once.
+        # In float64 before it is rounded: a large mean does not swallow the spread.
         np.subtract(values, self.mean, out=out, casting="same_kind")
         return np.divide(out, self.scale, out=out, casting="same_kind")
