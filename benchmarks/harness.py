@@ -1,13 +1,13 @@
 """One run of many fits: in parallel, with progress, results written as they come.
 
-Every fit is one JSON line in the results file, keyed by what was fitted; a run that is interrupted
-goes on where it stopped.
+Every fit is one JSON line in the results file, keyed by what was fitted and by the versions of the
+code; a run that is interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,8 +22,17 @@ import sktagi
 
 __all__ = ["evaluate", "run"]
 
+
+def _source() -> str:
+    """A fingerprint of the package's code: results of other code are not reused."""
+    folder = Path(sktagi.__file__).parent
+    text = b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))
+    return hashlib.sha256(text).hexdigest()[:12]
+
+
 VERSIONS = {
     "sktagi": sktagi.__version__,
+    "source": _source(),
     "numpy": np.__version__,
     "scikit-learn": sklearn.__version__,
     "python": ".".join(map(str, sys.version_info[:3])),
@@ -36,8 +45,12 @@ def run(task: Callable, jobs: Sequence[dict], n_jobs: int, out: str | None) -> l
     done = {}
     if path is not None and path.exists():
         for line in path.read_text().splitlines():
-            record = json.loads(line)
-            done[_key(record["job"])] = record
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # cut off by an interrupt
+            if record["versions"] == VERSIONS:
+                done[_key(record["job"])] = record
     todo = [job for job in jobs if _key(job) not in done]
     start = time.perf_counter()
     results = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
@@ -85,6 +98,5 @@ def _key(job: dict) -> str:
 
 
 def _timed(task: Callable, job: dict) -> dict:
-    threads = 1 if "LOKY_WORKER" in os.environ or joblib.cpu_count() > 1 else None
-    with threadpool_limits(limits=threads, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"):
         return {"job": job, "result": task(**job), "versions": VERSIONS}

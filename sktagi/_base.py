@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._params import check_params, hidden_sizes
@@ -23,6 +24,7 @@ from .engine.training import (
     Network,
     Rows,
     Settings,
+    batches,
     fit_epochs,
     learn_rows,
     predict_moments,
@@ -30,6 +32,7 @@ from .engine.training import (
 
 __all__ = ["BaseTAGI"]
 
+BLOCK_ROWS = 8192  # of predictions
 AUTO_BATCH_SIZE = 64
 AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
 
@@ -44,7 +47,7 @@ class Given(NamedTuple):
 
     def positive(self) -> Given:
         """The rows that have a weight: the others are as if they were not there."""
-        keep = self.weight > 0
+        keep = self.weight.astype(self.X.dtype) > 0
         if keep.all():
             return self
         X_std = self.X_std
@@ -108,27 +111,27 @@ class BaseTAGI(BaseEstimator):
     def _fit(self, X, y, sample_weight, X_std):
         with self._unchanged_if_it_fails():
             check_params(self.get_params(deep=False))
-            warm = self.warm_start and self.__sklearn_is_fitted__()
+            warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, first=not warm).positive()
             rng = check_rng(self.random_state)
-            member_rngs = [
-                np.random.RandomState(seed)
-                for seed in rng.randint(np.iinfo(np.int32).max, size=self.n_members)
-            ]
+            member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
                 self._check_same_architecture(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
-            train, validation = self._split(data, rng)
+            if not warm:
+                self._split_seed = rng.randint(np.iinfo(np.int32).max)
+            # The same rows again are held out again: what was learnt once validates nothing.
+            train, validation = self._split(data, np.random.RandomState(self._split_seed))
             used = np.zeros(len(data.weight), dtype=bool)
             used[train[train >= 0]] = True
             self._start_statistics(data)
             self._update_statistics(data._replace(weight=data.weight * used))
-            history = self._learn(net, data, train, validation, member_rngs)
+            history = self._learn(net, data, train, validation, member_rngs, warm)
             self._set_history(history)
             self.n_samples_seen_ = len(data.weight) + (self.n_samples_seen_ if warm else 0)
-            self._net = net
+            self._keep(net)
         return self
 
     def _partial_fit(self, X, y, sample_weight, X_std, classes=None):
@@ -140,8 +143,8 @@ class BaseTAGI(BaseEstimator):
             ).positive()
             if first:
                 rng = check_rng(self.random_state)
-                seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
-                net = self._draw_network(data, [np.random.RandomState(s) for s in seeds])
+                net = self._draw_network(data, self._member_rngs(rng))
+                self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._start_statistics(data)
                 self._set_history(History())
                 self.n_samples_seen_ = 0
@@ -150,11 +153,34 @@ class BaseTAGI(BaseEstimator):
                 self._check_same_architecture(net, data.X.shape[1])
             self._update_statistics(data)
             rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
-            learn_rows(net, self._prepare(data, net), rows, self._settings(net, len(data.weight)))
+            settings = self._settings(net, len(data.weight))
+            log_lik = learn_rows(net, self._prepare(data, net), rows, settings).mean()
             self.n_iter_ += 1
+            self.best_iter_ = self.n_iter_
             self.n_samples_seen_ += len(data.weight)
-            self._net = net
+            self._keep(net)
+            if self.verbose:
+                print(
+                    f"{type(self).__name__} {len(data.weight)} rows | log-likelihood before they "
+                    f"were learnt: {log_lik + self._score_offset():8.4f}",
+                    flush=True,
+                )
         return self
+
+    def _keep(self, net: Network) -> None:
+        """Make a new posterior the estimator's own, if the numbers have held out."""
+        for layer in net.layers:
+            if not (np.isfinite(layer.mu).all() and np.isfinite(layer.var).all()):
+                break
+            if layer.var.min() <= 0:
+                break
+        else:
+            self._net = net
+            return
+        raise ValueError(
+            f"The values given are too large or too small for {net.layers[0].mu.dtype} numbers: "
+            "rescale X, y, X_std or sample_weight, or use float64."
+        )
 
     @contextmanager
     def _unchanged_if_it_fails(self):
@@ -165,6 +191,10 @@ class BaseTAGI(BaseEstimator):
         except BaseException:
             self.__dict__ = before
             raise
+
+    def _member_rngs(self, rng) -> list[np.random.RandomState]:
+        seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
+        return [np.random.RandomState(seed) for seed in seeds]
 
     def _draw_network(self, data: Given, member_rngs) -> Network:
         outputs = self._observation_model()
@@ -198,7 +228,10 @@ class BaseTAGI(BaseEstimator):
                 "n_members must be as in the fit that is continued: "
                 f"{len(net.noise_var)} are fitted, {self.n_members} are asked for."
             )
+        if self.standardize != self._standardized:
+            raise ValueError("standardize must be as in the fit that is continued.")
         net.activation = ACTIVATIONS[self.activation]
+        net.outputs = self._observation_model()
         net.learn_noise = isinstance(self.sigma_v, str)
         if not net.learn_noise:
             net.noise_var[...] = float(self.sigma_v) ** 2
@@ -218,7 +251,7 @@ class BaseTAGI(BaseEstimator):
             half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
         return Settings(min(batch_size, n_rows), self.batch_inference == "joint", half_life)
 
-    def _learn(self, net, data, train, validation, member_rngs) -> History:
+    def _learn(self, net, data, train, validation, member_rngs, continued) -> History:
         rows = self._prepare(data, net)
         progress = None
         if self.verbose:
@@ -233,6 +266,7 @@ class BaseTAGI(BaseEstimator):
             n_iter_no_change=self.n_iter_no_change,
             tol=self.tol,
             rngs=member_rngs if self.shuffle else None,
+            continued=continued,
             on_epoch=progress,
         )
         if progress is not None:
@@ -260,6 +294,7 @@ class BaseTAGI(BaseEstimator):
     # Standardisation
 
     def _start_statistics(self, data: Given) -> None:
+        self._standardized = bool(self.standardize)
         centered = not sparse.issparse(data.X)
         self._x_moments = Moments.empty(data.X.shape[1], centered=centered)
 
@@ -310,8 +345,10 @@ class BaseTAGI(BaseEstimator):
         X, y = self._validate_X_y(X, y, reset=first)
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
         dtype = X.dtype if first else self._net.layers[0].mu.dtype
-        X = X.astype(dtype, copy=False)
-        return Given(X, y, check_weight(sample_weight, X.shape[0]), check_X_std(X_std, X))
+        if X.dtype != dtype:
+            X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
+        weight = check_weight(sample_weight, X.shape[0])
+        return Given(X, y, weight, self._check_X_std(X_std, X))
 
     def _validate_X(self, X):
         check_is_fitted(self)
@@ -319,13 +356,24 @@ class BaseTAGI(BaseEstimator):
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
 
     def _moments(self, X, X_std):
-        """Moments of the output units in standardised units, (members, n, n_outputs)."""
+        """Moments of the output units in standardised units, block of rows by block.
+
+        An iterator of (mu_z, var_z), each (members, rows, n_outputs).
+        """
         X = self._validate_X(X)
-        X_std = check_X_std(X_std, X)
+        X_std = self._check_X_std(X_std, X)
         dtype = self._net.layers[0].mu.dtype
-        return predict_moments(
-            self._net, X, X_std, prepare=lambda x, std: self._inputs(x, std, dtype)
-        )
+
+        def block(part):
+            block_std = X_std if X_std is None or X_std.shape[0] == 1 else X_std[part]
+            return predict_moments(
+                self._net, X[part], block_std, prepare=lambda x, std: self._inputs(x, std, dtype)
+            )
+
+        return map(block, batches(X.shape[0], BLOCK_ROWS))
+
+    def _check_X_std(self, X_std, X):
+        return check_X_std(X_std, X, getattr(self, "feature_names_in_", None))
 
     # Fitted attributes
 

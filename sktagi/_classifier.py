@@ -313,16 +313,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             How far a probability may be off, given what the network does not know and the noise;
             only if ``return_std``.
         """
-        mu_z, var_y = self._output_moments(X, X_std)
-        tree = self._net.outputs
-        proba = np.exp(tree.log_proba(mu_z, var_y))
+        blocks = self._output_moments(X, X_std)
+        tree, probas, stds = self._net.outputs, [], []
+        for mu_z, var_y in blocks:
+            proba = np.exp(tree.log_proba(mu_z, var_y))
+            probas.append(proba.mean(axis=0))
+            if return_std:
+                # Law of total variance over the members.
+                within = np.square(tree.proba_std(mu_z, var_y)).mean(axis=0)
+                stds.append(np.sqrt(within + proba.var(axis=0)))
         dtype = self._net.layers[0].mu.dtype
-        mean = proba.mean(axis=0)
-        if not return_std:
-            return mean.astype(dtype)
-        # Law of total variance over the members.
-        variance = np.square(tree.proba_std(mu_z, var_y)).mean(axis=0) + proba.var(axis=0)
-        return mean.astype(dtype), np.sqrt(variance).astype(dtype)
+        if return_std:
+            return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
+        return np.concatenate(probas).astype(dtype)
 
     def predict_log_proba(self, X, X_std=None):
         """Predict logarithms of class probabilities.
@@ -341,10 +344,36 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         log_proba : ndarray of shape (n_samples, n_classes)
             Finite even where a probability underflows to zero.
         """
-        mu_z, var_y = self._output_moments(X, X_std)
-        log_proba = self._net.outputs.log_proba(mu_z, var_y)
-        mixed = logsumexp(log_proba, axis=0) - np.log(len(log_proba))
-        return mixed.astype(self._net.layers[0].mu.dtype)
+        blocks = []
+        for mu_z, var_y in self._output_moments(X, X_std):
+            log_proba = self._net.outputs.log_proba(mu_z, var_y)
+            blocks.append(logsumexp(log_proba, axis=0) - np.log(len(log_proba)))
+        return np.concatenate(blocks).astype(self._net.layers[0].mu.dtype)
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy: the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,)
+            Class labels: any hashable values.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Accuracy, in [0, 1].
+        """
+        predicted = self.predict_log_proba(X).argmax(axis=1)
+        y = column_or_1d(as_labels(y))
+        check_consistent_length(predicted, y)
+        right = predicted == class_numbers(y, self.classes_, refuse=False)
+        return float(np.average(right, weights=check_weight(sample_weight, len(y))))
 
     def log_likelihood(self, X, y, sample_weight=None, X_std=None):
         """Mean log probability of the classes y: minus the log-loss.
@@ -407,12 +436,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     @staticmethod
     def _distinct_classes(classes) -> np.ndarray:
-        return distinct_labels(column_or_1d(as_labels(classes)))
+        if np.ndim(classes) == 0 or len(classes) == 0:
+            raise ValueError(f"classes must be a list of class labels; got {classes!r}.")
+        found = distinct_labels(column_or_1d(as_labels(classes)))
+        if any(label != label for label in found.tolist()):
+            raise ValueError(f"classes must not contain NaN; got {classes!r}.")
+        return found
 
     def _observation_model(self) -> ClassTree:
         return ClassTree(len(self.classes_), float(self.probit_scale))
 
     def _output_moments(self, X, X_std):
-        mu_z, var_z = self._moments(X, X_std)
-        var_y = var_z.astype(np.float64) + self._net.noise_var
-        return mu_z.astype(np.float64), var_y
+        """Moments of the observed outputs in float64, block of rows by block."""
+        return (
+            (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.noise_var)
+            for mu_z, var_z in self._moments(X, X_std)
+        )

@@ -31,17 +31,17 @@ def distinct_labels(y: np.ndarray) -> np.ndarray:
     return _object_array(found)
 
 
-def class_numbers(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The position of each label in ``classes``."""
+def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np.ndarray:
+    """The position of each label in ``classes``; a label not there is refused, or -1."""
     numbers = {label: k for k, label in enumerate(classes.tolist())}
     found, inverse = (y, slice(None)) if y.dtype.kind == "O" else np.unique(y, return_inverse=True)
     try:
         position = np.array([numbers.get(label, -1) for label in found.tolist()], dtype=np.intp)
     except TypeError as error:
         raise ValueError(f"y has labels that are not hashable: {error}.") from None
-    if len(position) and position.min() < 0:
-        unseen = distinct_labels(found[position < 0]).tolist()
-        raise ValueError(f"y has labels that are not in classes {classes.tolist()}: {unseen}.")
+    if refuse and (position < 0).any():
+        others = distinct_labels(found[position < 0]).tolist()
+        raise ValueError(f"y has labels that are not in classes {classes.tolist()}: {others}.")
     return position[inverse]
 
 

@@ -13,7 +13,10 @@ __all__ = ["check_params", "hidden_sizes"]
 
 def hidden_sizes(value) -> tuple[int, ...]:
     """``hidden_layer_sizes`` as a tuple; one integer means one hidden layer."""
-    sizes = [value] if np.ndim(value) == 0 else list(value)
+    try:
+        sizes = list(value)
+    except TypeError:
+        sizes = [value]
     if not all(_is_int(size, 1) for size in sizes):
         _refuse("hidden_layer_sizes", value, "a sequence of integers >= 1 (empty: a linear model)")
     return tuple(int(size) for size in sizes)
@@ -30,10 +33,11 @@ def check_params(params: dict) -> None:
     if not (_is_str(params["batch_size"], "auto") or _is_int(params["batch_size"], 1)):
         _refuse("batch_size", params["batch_size"], "an integer >= 1 or 'auto'")
     if not (_is_str(params["sigma_v"], "auto") or _is_positive(params["sigma_v"])):
-        _refuse("sigma_v", params["sigma_v"], "a positive finite number or 'auto'")
+        _refuse("sigma_v", params["sigma_v"], "a positive number (1e-15 to 1e15) or 'auto'")
     half_life = params["half_life"]
-    if not (half_life is None or _is_str(half_life, "auto") or _is_positive(half_life)):
-        _refuse("half_life", half_life, "a positive finite number of rows, None or 'auto'")
+    is_rows = _is_real(half_life) and half_life > 0
+    if not (half_life is None or _is_str(half_life, "auto") or is_rows):
+        _refuse("half_life", half_life, "a positive number of rows, None or 'auto'")
     fraction = params["validation_fraction"]
     if not (_is_real(fraction) and 0 < fraction < 1):
         _refuse("validation_fraction", fraction, "a number between 0 and 1, both excluded")
@@ -41,7 +45,7 @@ def check_params(params: dict) -> None:
         _refuse("tol", params["tol"], "a finite number >= 0")
     for name in ("weight_gain", "bias_variance", "probit_scale"):
         if name in params and not _is_positive(params[name]):
-            _refuse(name, params[name], "a positive finite number")
+            _refuse(name, params[name], "a positive number (1e-15 to 1e15)")
     for name in ("early_stopping", "standardize", "shuffle", "warm_start"):
         if not isinstance(params[name], (bool, np.bool_)):
             _refuse(name, params[name], "True or False")
@@ -65,11 +69,12 @@ def _is_str(value, text: str) -> bool:
 
 def _is_real(value) -> bool:
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return bool(is_number and np.isfinite(float(value)))
+    return bool(is_number and abs(value) < np.inf)
 
 
 def _is_positive(value) -> bool:
-    return _is_real(value) and value > 0
+    """A positive number whose square is one too, even in single precision."""
+    return _is_real(value) and 1e-15 <= value <= 1e15
 
 
 def _is_int(value, lowest: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 
@@ -25,16 +26,16 @@ class Progress:
         seconds = time.perf_counter() - self.start
         width = len(str(self.max_iter))
         parts = [
-            f"{self.name} epoch {done:{width}d}/{self.max_iter}",
-            f"log-likelihood: train {history.train_scores[-1] + self.offset:8.4f}",
+            f"{self.name} {done:{width}d}/{self.max_iter}",
+            f"log-lik. train {history.train_scores[-1] + self.offset:8.4f}",
         ]
         if history.validation_scores:
             scores = history.validation_scores
             best = max(range(len(scores)), key=scores.__getitem__)
-            parts[-1] += f", validation {scores[-1] + self.offset:8.4f}"
-            parts.append(f"best {scores[best] + self.offset:.4f} at {best + 1}")
+            parts[-1] += f" valid. {scores[-1] + self.offset:8.4f}"
+            parts.append(f"best at {best + 1}")
         left = seconds / done * (self.max_iter - done)
-        parts.append(f"{seconds:.1f} s, at most {left:.1f} s left")
+        parts.append(f"{seconds:.0f} s, < {left:.0f} s left")
         self._write(" | ".join(parts))
         return False
 
@@ -54,7 +55,8 @@ class Progress:
 
     def _write(self, line: str) -> None:
         if self.on_terminal:
-            sys.stdout.write("\r\x1b[2K" + line)
+            width = shutil.get_terminal_size().columns - 1  # a wrapped line cannot be erased
+            sys.stdout.write("\r\x1b[2K" + line[:width])
         else:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()

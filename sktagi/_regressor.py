@@ -414,14 +414,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     def _predictive(self, X, X_std):
         """Mean, variance of the network and variance of the noise, in original units."""
-        mu_z, var_z = self._moments(X, X_std)
-        dtype = mu_z.dtype
-        mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
-        moments, noise_var = self._y_moments, self._net.noise_var[:, 0]
-        # Law of total variance over the members.
-        mean = mu_z.mean(axis=0) * moments.scale + moments.mean
-        epistemic = (var_z.mean(axis=0) + mu_z.var(axis=0)) * np.square(moments.scale)
-        aleatoric = noise_var.mean(axis=0) * np.square(moments.scale)
+        blocks = self._moments(X, X_std)
+        scale, center = self._y_moments.scale, self._y_moments.mean
+        means, variances = [], []
+        for mu_z, var_z in blocks:
+            dtype = mu_z.dtype
+            mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
+            means.append(mu_z.mean(axis=0) * scale + center)
+            # Law of total variance over the members.
+            variances.append((var_z.mean(axis=0) + mu_z.var(axis=0)) * np.square(scale))
+        mean, epistemic = np.concatenate(means).astype(dtype), np.concatenate(variances)
+        aleatoric = self._net.noise_var[:, 0].mean(axis=0) * np.square(scale)
         if self._y_ndim == 1:
-            mean, epistemic, aleatoric = mean[:, 0], epistemic[:, 0], aleatoric[0]
-        return mean.astype(dtype), epistemic, aleatoric
+            return mean[:, 0], epistemic[:, 0], aleatoric[0]
+        return mean, epistemic, aleatoric

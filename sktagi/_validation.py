@@ -29,10 +29,18 @@ def check_weight(sample_weight, n_rows: int) -> np.ndarray:
     return weight
 
 
-def check_X_std(X_std, X):
-    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows."""
+def check_X_std(X_std, X, names=None):
+    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows.
+
+    Columns of a frame must have the ``names`` of the features, in their order.
+    """
     if X_std is None:
         return None
+    columns = getattr(X_std, "columns", None)
+    if names is not None and columns is not None and list(columns) != list(names):
+        raise ValueError(
+            f"X_std has columns {list(columns)}; they must be those of X, {list(names)}."
+        )
     if sparse.issparse(X_std):
         X_std = X_std.tocsr().astype(np.float64)
         values = X_std.data
@@ -46,6 +54,8 @@ def check_X_std(X_std, X):
         fits = np.broadcast_shapes(shape, X.shape) == X.shape
     except ValueError:
         fits = False
+    if sparse.issparse(X_std) and shape != X.shape:
+        fits, accepted = False, f"of shape {X.shape} if it is sparse"
     if not fits:
         raise ValueError(f"X_std has shape {shape}, which does not fit X: it must be {accepted}.")
     if not values.any():

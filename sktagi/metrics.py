@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_array, check_consistent_length
 
 from ._labels import as_labels, class_numbers
@@ -55,31 +55,14 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
     return float(np.average(log_lik.reshape(len(mean), -1).sum(axis=1), weights=weight))
 
 
-def log_likelihood_scorer(estimator, X, y, sample_weight=None) -> float:
+class _LogLikelihoodScorer(BaseEstimator):
     """Mean log-likelihood of y under an estimator's predictions, for ``scoring=``.
 
     Classifiers are scored by ``predict_log_proba``, regressors by ``predict(X, return_std=True)``:
     those of sktagi, pipelines that end in one, and others such as GaussianProcessRegressor and
-    BayesianRidge. It tunes ``sigma_v``, which R^2 cannot.
-
-    Parameters
-    ----------
-    estimator : object
-        A fitted estimator.
-
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Features.
-
-    y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets or class labels.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows in the mean.
-
-    Returns
-    -------
-    score : float
-        Greater is better.
+    BayesianRidge. It tunes ``sigma_v``, which R^2 cannot. Called as ``log_likelihood_scorer(
+    estimator, X, y, sample_weight=None, X_std=None)``; greater is better. With metadata routing,
+    ``clone(log_likelihood_scorer).set_score_request(sample_weight=True)`` is a weighted scorer.
 
     Examples
     --------
@@ -91,10 +74,18 @@ def log_likelihood_scorer(estimator, X, y, sample_weight=None) -> float:
     >>> cross_val_score(BayesianRidge(), X, y, scoring=log_likelihood_scorer, cv=3).round(2)
     array([-5.43, -5.46, -5.39])
     """
-    if is_classifier(estimator):
-        y = np.asarray(as_labels(y))
-        log_proba = estimator.predict_log_proba(X)
-        chosen = log_proba[np.arange(len(y)), class_numbers(y, estimator.classes_)]
-        return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
-    mean, std = estimator.predict(X, return_std=True)
-    return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
+
+    __metadata_request__score = {"sample_weight": None, "X_std": None}
+
+    def __call__(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
+        inputs = {} if X_std is None else {"X_std": X_std}
+        if is_classifier(estimator):
+            y = np.asarray(as_labels(y))
+            log_proba = estimator.predict_log_proba(X, **inputs)
+            chosen = log_proba[np.arange(len(y)), class_numbers(y, estimator.classes_)]
+            return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
+        mean, std = estimator.predict(X, return_std=True, **inputs)
+        return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
+
+
+log_likelihood_scorer = _LogLikelihoodScorer()

@@ -17,10 +17,21 @@ from .batch import output_covariance
 from .network import Layer, backward, copy_layers, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 
-__all__ = ["History", "Network", "Rows", "Settings", "fit_epochs", "learn_rows", "predict_moments"]
+__all__ = [
+    "History",
+    "Network",
+    "Rows",
+    "Settings",
+    "batches",
+    "fit_epochs",
+    "learn_rows",
+    "predict_moments",
+]
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
 NOISE_VAR_RANGE = (1e-12, 1e18)
+# Fewer validation rows say too little about the noise: it stays what EM made it.
+MIN_ROWS_FOR_NOISE = 10
 # Elements of the widest array that a block of predicted rows may need.
 BLOCK_ELEMENTS = 1 << 18
 
@@ -257,19 +268,23 @@ def fit_epochs(
     n_iter_no_change: int,
     tol: float,
     rngs: list | None,
+    continued: bool = False,
     on_epoch: Callable[[History], bool] | None = None,
 ) -> History:
     """Learn ``train`` (members, n) up to ``max_iter`` times, in place.
 
     With ``validation`` (row numbers for each member), each member ends with the posterior of its
-    best epoch. ``rngs`` shuffle the rows of each member in each epoch; None keeps their order. An
-    interrupt from the keyboard ends training as if by ``max_iter``.
+    best epoch, which may be the one that it starts with (epoch 0) if that is ``continued`` from
+    earlier training. ``rngs`` shuffle the rows of each member in each epoch; None keeps their
+    order. An interrupt from the keyboard ends training as if by ``max_iter``.
     """
     history = History()
     n_members = len(train)
     stopping = _EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
     current, active = net, np.arange(n_members)  # a member that has stopped leaves the stack
     try:
+        if stopping is not None and validation is not None and continued:
+            stopping.update(0, net, active, *_validate(net, data, validation))
         for epoch in range(1, max_iter + 1):
             rows = train[active]
             if rngs is not None:
@@ -310,7 +325,7 @@ class _EarlyStopping:
     def update(self, epoch: int, net: Network, active, scores, noise_var) -> np.ndarray:
         """Take note of the scores of the active members; which of them go on."""
         self.last_score[active] = scores
-        better = (scores > self._top_score[active]) | (self.best_iter[active] == 0)
+        better = ~(scores <= self._top_score[active])  # NaN too: it must not go unnoticed
         chosen = active[better]
         self.best.assign(net, chosen, np.flatnonzero(better))
         self.best.noise_var[chosen] = noise_var[better]
@@ -333,7 +348,7 @@ def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
             var_x = var_x[rows]
         mu_z, var_z = predict_moments(one, data.x[rows], var_x)
         y, weight = data.y[rows], data.weight[rows]
-        if net.learn_noise:
+        if net.learn_noise and len(rows) >= MIN_ROWS_FOR_NOISE:
             noise_var[member] = best_noise(
                 net.outputs, mu_z[0], var_z[0], y, weight, noise_var[member]
             )

@@ -29,28 +29,47 @@ class ClassTree:
         self.n_outputs = len(names)
         self.nodes = nodes.reshape(n_classes, n_levels)  # the path of each class
         self.signs = 1.0 - 2.0 * digits
-        self.codes = np.zeros((n_classes, self.n_outputs))
-        np.put_along_axis(self.codes, self.nodes, self.signs, axis=1)
 
     def targets(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """+1 or -1 on each level of the tree, (..., rows, levels), and the nodes observed."""
         return self.signs[y], self.nodes[y]
 
     def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
-        """Log probability of each row's class, shape (..., rows, 1)."""
-        log_proba = self.log_proba(mu_z, var_y)
-        y = np.broadcast_to(np.asarray(y)[..., None], (*log_proba.shape[:-1], 1))
-        return np.take_along_axis(log_proba, y, axis=-1)
+        """Log probability of each row's class, shape (..., rows, 1).
+
+        Needs the nodes of two paths only: that of the class, and that of the last class, along
+        which branches lead to leaves that no class has.
+        """
+        ratio = self._ratio(mu_z, var_y)
+        nodes = np.broadcast_to(self.nodes[y], (*ratio.shape[:-1], self.nodes.shape[1]))
+        on_path = log_ndtr(np.take_along_axis(ratio, nodes, axis=-1) * self.signs[y])
+        log_lik = on_path.sum(axis=-1, keepdims=True) - self._log_total(ratio)
+        return log_lik.astype(ratio.dtype)
 
     def log_proba(self, mu_z, var_y) -> np.ndarray:
         """Normalised log probabilities (App. C); ``var_y`` includes the noise."""
-        ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
-        # Beyond this a probability is 0 or 1, and its logarithm still finite in float32.
-        ratio = np.clip(ratio, -1e15, 1e15)
+        ratio = self._ratio(mu_z, var_y)
         log_proba = self._along_paths(log_ndtr(ratio), log_ndtr(-ratio))
         log_proba -= log_proba.max(axis=-1, keepdims=True)
         log_proba -= np.log(np.exp(log_proba).sum(axis=-1, keepdims=True))
         return log_proba
+
+    def _ratio(self, mu_z, var_y) -> np.ndarray:
+        """c = mu / sqrt(alpha^2 + var), so that E[Phi(y / alpha)] = Phi(c)."""
+        ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
+        # Beyond this a probability is 0 or 1, and its logarithm still finite in float32.
+        return np.clip(ratio, -1e15, 1e15)
+
+    def _log_total(self, ratio) -> np.ndarray:
+        """Log of the probability that a path ends in a class: up to the last class or on it."""
+        last, signs = self.nodes[-1], self.signs[-1]
+        terms, so_far = [], np.zeros((*ratio.shape[:-1], 1), dtype=ratio.dtype)
+        for node, sign in zip(last, signs, strict=True):
+            c = ratio[..., node, None]
+            if sign < 0:  # all paths that turn to digit 0 here end in a class
+                terms.append(so_far + log_ndtr(c))
+            so_far = so_far + log_ndtr(sign * c)
+        return np.logaddexp.reduce(np.stack([*terms, so_far]), axis=0)
 
     def proba_std(self, mu_z, var_y) -> np.ndarray:
         """Standard deviations of the class probabilities, given Gaussian outputs.
@@ -76,8 +95,10 @@ class ClassTree:
 
     def _along_paths(self, if_zero, if_one) -> np.ndarray:
         """Sum over the path of each class of what a node says for its digit 0 or 1."""
-        codes = self.codes.T.astype(if_zero.dtype)
-        return if_zero @ np.maximum(codes, 0) + if_one @ np.maximum(-codes, 0)
+        out = np.zeros((*if_zero.shape[:-1], self.n_classes), dtype=if_zero.dtype)
+        for nodes, signs in zip(self.nodes.T, self.signs.T, strict=True):
+            out += np.where(signs > 0, if_zero[..., nodes], if_one[..., nodes])
+        return out
 
 
 def _log_spread(ratio, owen):
