@@ -16,7 +16,7 @@ from ._params import check_params, hidden_sizes
 from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
-from ._validation import check_rng, check_weight, check_X_std
+from ._validation import check_rng, check_weight, check_X_std, known_frame
 from .engine.activations import ACTIVATIONS
 from .engine.network import draw_prior
 from .engine.training import (
@@ -342,7 +342,7 @@ class BaseTAGI(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        X, y = self._validate_X_y(X, y, reset=first)
+        X, y = self._validate_X_y(known_frame(X), y, reset=first)
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
         dtype = X.dtype if first else self._net.layers[0].mu.dtype
         if X.dtype != dtype:
@@ -353,7 +353,7 @@ class BaseTAGI(BaseEstimator):
     def _validate_X(self, X):
         check_is_fitted(self)
         dtype = self._net.layers[0].mu.dtype
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
+        return validate_data(self, known_frame(X), reset=False, accept_sparse="csr", dtype=dtype)
 
     def _moments(self, X, X_std):
         """Moments of the output units in standardised units, block of rows by block.

@@ -70,8 +70,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     n_members : int, default=5
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out. More than one makes the standard deviation grow away from
-        the data.
+        with rows of its own held out. Several find several explanations of the data, which differ
+        away from them, where one network may be too sure of its own.
 
     standardize : bool, default=True
         Centre and scale features with statistics of the training rows (running
@@ -94,7 +94,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Determines the prior draws, the rows held out and the shuffling.
 
     warm_start : bool, default=False
-        Start ``fit`` from the posterior of the previous call instead of the prior.
+        Start ``fit`` from the posterior of the previous call instead of the prior. The same rows
+        are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
         1 reports each epoch: one updating line on a terminal, plain lines elsewhere.

@@ -68,8 +68,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     n_members : int, default=5
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out. More than one makes the standard deviation grow away from
-        the data.
+        with rows of its own held out. Several find several explanations of the data, which differ
+        away from them, where one network may be too sure of its own.
 
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
@@ -88,7 +88,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Determines the prior draws, the rows held out and the shuffling.
 
     warm_start : bool, default=False
-        Start ``fit`` from the posterior of the previous call instead of the prior.
+        Start ``fit`` from the posterior of the previous call instead of the prior. The same rows
+        are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
         1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
@@ -264,7 +265,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
 
     def predict_quantiles(self, X, quantiles, X_std=None):
-        """Quantiles of the predictive distribution.
+        """Quantiles of the predictive distribution, a Gaussian.
 
         Parameters
         ----------
@@ -315,7 +316,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None):
         """Draw targets from the predictive distribution of each row.
 
-        Rows are drawn independently of each other.
+        That is a Gaussian with predict's mean and std; rows are drawn independently of each other.
 
         Parameters
         ----------

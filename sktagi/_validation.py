@@ -5,10 +5,35 @@ from __future__ import annotations
 from numbers import Integral
 
 import numpy as np
+import sklearn
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-__all__ = ["check_X_std", "check_count", "check_probabilities", "check_rng", "check_weight"]
+SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+
+__all__ = [
+    "check_X_std",
+    "check_count",
+    "check_probabilities",
+    "check_rng",
+    "check_weight",
+    "known_frame",
+]
+
+
+def known_frame(X):
+    """X as given, or a pandas frame of it where scikit-learn would not see its column names.
+
+    Polars frames that have no interchange protocol are known to scikit-learn from 1.9 on.
+    """
+    is_polars = type(X).__module__.partition(".")[0] == "polars"
+    if not is_polars or hasattr(X, "__dataframe__") or SKLEARN_KNOWS_POLARS:
+        return X
+    try:
+        import pandas as pd
+    except ImportError:
+        return X
+    return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
 
 
 def check_weight(sample_weight, n_rows: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.metadata_routing import UNUSED
 
 from ._labels import as_labels, class_numbers
 from ._validation import check_weight
@@ -75,9 +76,12 @@ class _LogLikelihoodScorer(BaseEstimator):
     array([-5.43, -5.46, -5.39])
     """
 
-    __metadata_request__score = {"sample_weight": None, "X_std": None}
+    __metadata_request__score = {"estimator": UNUSED}  # sample_weight and X_std may be requested
 
     def __call__(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
+        return self.score(estimator, X, y, sample_weight=sample_weight, X_std=X_std)
+
+    def score(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
         inputs = {} if X_std is None else {"X_std": X_std}
         if is_classifier(estimator):
             y = np.asarray(as_labels(y))

@@ -363,7 +363,7 @@ def test_scores_are_mean_log_likelihoods():
 def test_default_on_digits():
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, random_state=0, stratify=y)
-    model = TAGIClassifier(random_state=0).fit(X, y)
+    model = TAGIClassifier(max_iter=15, random_state=0).fit(X, y)
     assert model.score(X_test, y_test) > 0.95
     assert model.log_likelihood(X_test, y_test) > -0.25
 
@@ -398,3 +398,33 @@ def test_parameters_stay_of_the_size_of_the_problem(sigma_v, batch_inference, hi
     model = quick(**params, n_members=1, early_stopping=False).fit(X, y)
     assert max(np.abs(w).max() for w in model.coefs_) < 100
     assert model.score(X, y) > 0.6
+
+
+@pytest.mark.parametrize(
+    "labels", [[("a", 1), ("b", 2)], ["a", 1], [None, "x"], [b"u", b"v"]], ids=repr
+)
+def test_score_and_cross_validation_take_the_labels_that_fit_takes(labels):
+    X, y = blobs(2)
+    named = np.empty(len(y), dtype=object)
+    named[:] = [labels[k] for k in y]
+    model = quick().fit(X, named)
+    assert model.score(X, named) == pytest.approx(
+        np.mean([a == b for a, b in zip(model.predict(X), named, strict=True)])
+    )
+    assert model.score(X, named) > 0.8
+    assert model.score(X, np.array(["new"] * len(y), dtype=object)) == 0
+
+
+def test_probit_scale_applies_to_the_next_call():
+    X, y = blobs(3)
+    model = quick(warm_start=True).fit(X, y)
+    before = model.predict_proba(X).max(axis=1).mean()
+    model.set_params(probit_scale=10.0).fit(X, y)
+    assert model.predict_proba(X).max(axis=1).mean() < before - 0.1
+
+
+@pytest.mark.parametrize("classes", [[], 2, [0.0, 1.0, np.nan]])
+def test_bad_classes_are_refused_by_name(classes):
+    X, y = blobs(2)
+    with pytest.raises(ValueError, match="classes"):
+        quick().partial_fit(X, y, classes=classes)

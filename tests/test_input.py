@@ -713,3 +713,11 @@ def test_prediction_in_blocks_equals_prediction_at_once(estimator, monkeypatch):
     expected = spread(model, X, X_std=X_std)
     monkeypatch.setattr(training, "BLOCK_ELEMENTS", 100)
     np.testing.assert_allclose(spread(model, X, X_std=X_std), expected, rtol=1e-12)
+
+
+def test_columns_of_X_std_are_those_of_X():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = TAGIRegressor((4,), max_iter=1, n_members=1).fit(frame, y, X_std=frame.abs())
+    with pytest.raises(ValueError, match=r"X_std has columns \['b', 'a'\]"):
+        model.predict(frame, X_std=frame.abs()[["b", "a"]])

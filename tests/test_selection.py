@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris, make_friedman1
 from sklearn.ensemble import BaggingRegressor
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.metrics import log_loss
@@ -25,6 +26,7 @@ from sktagi.metrics import gaussian_log_likelihood, log_likelihood_scorer
 
 QUICK = {"hidden_layer_sizes": (10,), "max_iter": 5, "n_members": 1, "random_state": 0}
 X_DIABETES, Y_DIABETES = load_diabetes(return_X_y=True)
+FIRST, SECOND = np.arange(200), np.arange(200, len(Y_DIABETES))
 X_IRIS, Y_IRIS = load_iris(return_X_y=True)
 
 
@@ -244,15 +246,34 @@ def test_weights_are_routed_through_cross_validation_and_search():
         "test_score"
     ]
     assert (routed != plain).all()
-    search = GridSearchCV(model, {"sigma_v": [0.5, 1.0]}, cv=3)
+    scorer = clone(log_likelihood_scorer).set_score_request(sample_weight=True)
+    search = GridSearchCV(model, {"sigma_v": [0.5]}, scoring=scorer, cv=[(FIRST, SECOND)])
     search.fit(X_DIABETES, Y_DIABETES, sample_weight=weight)
-    assert search.best_score_ > 0
+    model.set_params(sigma_v=0.5).fit(X_DIABETES[FIRST], Y_DIABETES[FIRST], weight[FIRST])
+    by_hand = model.log_likelihood(X_DIABETES[SECOND], Y_DIABETES[SECOND], weight[SECOND])
+    assert search.best_score_ == pytest.approx(by_hand)
+    unweighted = model.log_likelihood(X_DIABETES[SECOND], Y_DIABETES[SECOND])
+    assert search.best_score_ != pytest.approx(unweighted, rel=1e-4)
+
+
+@pytest.mark.usefixtures("_routing")
+def test_uncertain_inputs_reach_the_scorer():
+    X_std = np.full(X_DIABETES.shape, X_DIABETES.std())
+    model = regressor().set_fit_request(X_std=True)
+    scorer = clone(log_likelihood_scorer).set_score_request(X_std=True)
+    score = cross_validate(
+        model, X_DIABETES, Y_DIABETES, cv=[(FIRST, SECOND)], scoring=scorer, params={"X_std": X_std}
+    )["test_score"][0]
+    model.fit(X_DIABETES[FIRST], Y_DIABETES[FIRST], X_std=X_std[FIRST])
+    rows = X_DIABETES[SECOND], Y_DIABETES[SECOND]
+    assert score == pytest.approx(model.log_likelihood(*rows, X_std=X_std[SECOND]))
+    assert score != pytest.approx(model.log_likelihood(*rows), rel=1e-4)
 
 
 @pytest.mark.usefixtures("_routing")
 def test_metadata_that_was_not_requested_is_refused():
     pipe = make_pipeline(StandardScaler(), regressor())
-    with pytest.raises(Exception, match=r"X_std.*not (explicitly )?set|not explicitly"):
+    with pytest.raises(UnsetMetadataPassedError, match="X_std"):
         pipe.fit(X_DIABETES, Y_DIABETES, X_std=np.ones(X_DIABETES.shape))
 
 

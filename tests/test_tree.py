@@ -192,19 +192,22 @@ def test_single_precision_agrees_with_double(n_classes):
     np.testing.assert_allclose(tree.proba_std(*narrow), tree.proba_std(mu, var), rtol=tol, atol=tol)
 
 
-def test_log_likelihood_is_the_log_probability_of_the_class():
-    tree = ClassTree(5)
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 5, 8, 11, 1000])
+def test_log_likelihood_is_the_log_probability_of_the_class(n_classes):
+    tree = ClassTree(n_classes)
     rng = np.random.default_rng(8)
     mu, var = rng.normal(size=(2, 7, tree.n_outputs)), np.full((2, 7, tree.n_outputs), 0.3)
-    labels = rng.integers(5, size=7)
+    labels = rng.integers(n_classes, size=7)
     log_proba = tree.log_proba(mu, var)
     shared = tree.log_likelihood(mu, var, labels)
     assert shared.shape == (2, 7, 1)
     own = tree.log_likelihood(mu, var, np.stack([labels, labels[::-1]]))
     for row in range(7):
         for m, label in enumerate((labels[row], labels[::-1][row])):
-            assert shared[m, row, 0] == log_proba[m, row, labels[row]]
-            assert own[m, row, 0] == log_proba[m, row, label]
+            np.testing.assert_allclose(
+                shared[m, row, 0], log_proba[m, row, labels[row]], rtol=1e-12
+            )
+            np.testing.assert_allclose(own[m, row, 0], log_proba[m, row, label], rtol=1e-12)
 
 
 def test_leading_axes_are_rows_too():
