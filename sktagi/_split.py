@@ -55,7 +55,8 @@ def _canonical_order(X, y) -> np.ndarray:
         squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
         variance, rounding = np.maximum(squares - np.square(mean), 0), 1e-6
     else:
-        variance, rounding = X.var(axis=0, dtype=np.float64), 1e-12
+        with np.errstate(over="ignore", invalid="ignore"):  # refused later, with a clear error
+            variance, rounding = X.var(axis=0, dtype=np.float64), 1e-12
     spread = np.sqrt(variance)
     varies = spread > rounding * np.abs(mean)
     place = X @ np.where(varies, direction / np.where(varies, spread, 1), 0)

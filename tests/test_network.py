@@ -86,9 +86,9 @@ def test_nodes_off_the_path_of_a_class_teach_nothing(hidden):
     layers = random_layers([3, *hidden, tree.n_outputs], seed=6)
     expected = to_oracle(layers)
     for n in range(len(x)):
-        y = tree.codes[labels[n : n + 1]]
-        learn(layers, "tanh", with_ones(x[n : n + 1]), y, sigma_v**2, weight=y != 0)
         target, mask = oracle.class_target(n_classes, labels[n])
+        y, observed = np.array([target], dtype=float), np.array([mask])
+        learn(layers, "tanh", with_ones(x[n : n + 1]), y, sigma_v**2, weight=observed)
         expected = oracle.learn_row(expected, "tanh", x[n], target, sigma_v, observed=mask)
     assert_layers_equal(layers, expected)
 
