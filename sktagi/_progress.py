@@ -20,22 +20,23 @@ class Progress:
         self.name = name
         self.start = time.perf_counter()
         self.on_terminal = sys.stdout.isatty()
+        print(f"{name}: mean log-likelihood of the rows in each epoch", flush=True)
 
     def __call__(self, history: History) -> bool:
         done = history.n_iter
         seconds = time.perf_counter() - self.start
         width = len(str(self.max_iter))
         parts = [
-            f"{self.name} {done:{width}d}/{self.max_iter}",
-            f"log-lik. train {history.train_scores[-1] + self.offset:8.4f}",
+            f"epoch {done:{width}d}/{self.max_iter}",
+            f"train {history.train_scores[-1] + self.offset:8.4f}",
         ]
         if history.validation_scores:
             scores = history.validation_scores
             best = max(range(len(scores)), key=scores.__getitem__)
-            parts[-1] += f" valid. {scores[-1] + self.offset:8.4f}"
-            parts.append(f"best at {best + 1}")
+            parts.append(f"valid {scores[-1] + self.offset:8.4f}")
+            parts.append(f"best: {best + 1}")
         left = seconds / done * (self.max_iter - done)
-        parts.append(f"{seconds:.0f} s, < {left:.0f} s left")
+        parts.append(f"{seconds:.1f} s, < {left:.0f} s left")
         self._write(" | ".join(parts))
         return False
 

@@ -594,9 +594,11 @@ def test_verbose_prints_a_line_per_epoch_with_log_likelihoods(capsys):
     X, y = make_data()
     model = quick(verbose=1, max_iter=4).fit(X, y)
     lines = capsys.readouterr().out.strip().splitlines()
-    assert len(lines) == 4 + 1
-    for epoch, line in enumerate(lines[:-1]):
-        train, validation = re.search(r"train +(\S+) valid\. +(\S+)", line).groups()
+    assert len(lines) == 1 + 4 + 1
+    assert "TAGIRegressor: mean log-likelihood" in lines[0]
+    assert max(map(len, lines[1:-1])) < 80
+    for epoch, line in enumerate(lines[1:-1]):
+        train, validation = re.search(r"train +(\S+) \| valid +(\S+)", line).groups()
         assert f"{epoch + 1}/4" in line
         assert float(train) == pytest.approx(model.train_scores_[epoch], abs=1e-4)
         assert float(validation) == pytest.approx(model.validation_scores_[epoch], abs=1e-4)
