@@ -100,7 +100,7 @@ GOOD = [
 QUICK = {"hidden_layer_sizes": (3,), "max_iter": 2, "n_members": 1, "random_state": 0}
 
 
-@pytest.mark.parametrize("params", GOOD, ids=repr)
+@pytest.mark.parametrize("params", GOOD, ids=lambda p: repr(p).partition(" at 0x")[0])
 @pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
 def test_accepts_at_the_edge(estimator, params):
     model = estimator(**{**QUICK, **params}).fit(X, Y)

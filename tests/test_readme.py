@@ -25,7 +25,7 @@ def test_readme_opens_with_the_two_commands():
     block = re.search(r"```.*?\n(.*?)\n```", README, re.DOTALL)[1]
     first, second = block.splitlines()
     assert (ROOT / first.split()[-1]).exists()
-    assert second.endswith("-m pytest")
+    assert second.endswith("-m pytest -n 2")
 
 
 def test_quick_start_shows_scores_beside_those_of_the_mlp(capsys):
