@@ -329,9 +329,14 @@ class BaseTAGI(BaseEstimator):
             x[:, -1] = 1
         if X_std is None:
             return x, None
-        if sparse.issparse(X_std):
-            return x, X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
-        return x, np.square(X_std / moments.scale).astype(dtype)
+        with np.errstate(over="ignore"):
+            if sparse.issparse(X_std):
+                var_x = X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
+            else:
+                var_x = np.square(X_std / moments.scale).astype(dtype)
+        if not np.isfinite(var_x.data if sparse.issparse(var_x) else var_x).all():
+            raise ValueError(f"X_std is too large: its square is not a finite {dtype} number.")
+        return x, var_x
 
     # Validation of input
 

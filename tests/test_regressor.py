@@ -786,3 +786,11 @@ def test_a_stream_is_not_poisoned_by_numbers_beyond_its_type():
     with pytest.raises(ValueError, match="X"), np.errstate(over="ignore"):
         model.partial_fit(X * 1e39, y)
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e20), (np.float64, 1e200)])
+def test_uncertainty_beyond_the_type_is_refused_in_predict(dtype, size):
+    X, y = make_data()
+    model = quick().fit(X.astype(dtype), y)
+    with pytest.raises(ValueError, match="X_std is too large"):
+        model.predict(X, return_std=True, X_std=size)

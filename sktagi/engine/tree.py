@@ -29,6 +29,16 @@ class ClassTree:
         self.n_outputs = len(names)
         self.nodes = nodes.reshape(n_classes, n_levels)  # the path of each class
         self.signs = 1.0 - 2.0 * digits
+        # For each prefix of a level: its parent's place among those of the level above, the
+        # parent's node, and whether its last digit is 0. The last level is the classes in order.
+        self._levels = []
+        above = np.array([1])
+        for shift in reversed(range(n_levels)):
+            here = np.unique((number | (1 << n_levels)) >> shift)
+            parent = here >> 1
+            places = np.searchsorted(above, parent), np.searchsorted(names, parent)
+            self._levels.append((*places, here % 2 == 0))
+            above = here
 
     def targets(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """+1 or -1 on each level of the tree, (..., rows, levels), and the nodes observed."""
@@ -95,10 +105,11 @@ class ClassTree:
 
     def _along_paths(self, if_zero, if_one) -> np.ndarray:
         """Sum over the path of each class of what a node says for its digit 0 or 1."""
-        out = np.zeros((*if_zero.shape[:-1], self.n_classes), dtype=if_zero.dtype)
-        for nodes, signs in zip(self.nodes.T, self.signs.T, strict=True):
-            out += np.where(signs > 0, if_zero[..., nodes], if_one[..., nodes])
-        return out
+        total = np.zeros((*if_zero.shape[:-1], 1), dtype=if_zero.dtype)
+        for parent, node, is_zero in self._levels:  # from the prefixes of a level to the next
+            branch = np.where(is_zero, if_zero[..., node], if_one[..., node])
+            total = total[..., parent] + branch
+        return total
 
 
 def _log_spread(ratio, owen):
