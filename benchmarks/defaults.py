@@ -2,8 +2,9 @@
 
     python -m benchmarks.defaults --data FOLDER
 
-No test row of a standard split is used: the training part of a split is divided again, nine tenths
-to fit and one tenth to compare. A variant changes one thing of the defaults. Prints the RMSE
+The test rows of a split are not used: its training part is divided again, nine tenths to fit and
+one tenth to compare. (Splits are independent draws, so a row compared here is a test row of other
+splits.) A variant changes one thing of the defaults. Prints the RMSE
 relative to the default's (geometric mean over sets) and the difference in log-likelihood (mean over
 sets), then the figures of each set.
 """

@@ -6,7 +6,7 @@ One network finds one explanation of the data. Away from the data it may be near
 as among them, as the TAGI paper says of its toy problem: y = x³ plus noise of standard deviation 3,
 20 points to learn from and 20 to say when to stop. Several networks from different prior draws,
 each with other rows held out, agree where there are data and differ where there are none: their
-mixture says so.
+mixture says so. The settings below show the effect clearly; with the defaults it is weaker.
 
 ``python examples/plot_extrapolation.py [picture.png]``
 """

@@ -117,7 +117,7 @@ class BaseTAGI(BaseEstimator):
             member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
-                self._check_same_architecture(net, data.X.shape[1])
+                self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
             if not warm:
@@ -150,7 +150,7 @@ class BaseTAGI(BaseEstimator):
                 self.n_samples_seen_ = 0
             else:
                 net = self._net.copy()
-                self._check_same_architecture(net, data.X.shape[1])
+                self._apply_settings(net, data.X.shape[1])
             self._update_statistics(data)
             rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
             settings = self._settings(net, len(data.weight))
@@ -215,7 +215,8 @@ class BaseTAGI(BaseEstimator):
             learn_noise,
         )
 
-    def _check_same_architecture(self, net: Network, n_features: int) -> None:
+    def _apply_settings(self, net: Network, n_features: int) -> None:
+        """Let a fitted network go on with the present parameters; refuse what cannot change."""
         sizes = (n_features, *hidden_sizes(self.hidden_layer_sizes), net.outputs.n_outputs)
         fitted = (*(layer.mu.shape[-2] - 1 for layer in net.layers), net.outputs.n_outputs)
         if sizes != fitted:

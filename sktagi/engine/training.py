@@ -208,7 +208,7 @@ def batches(n_rows: int, batch_size: int) -> Iterator[slice]:
 
 def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -> np.ndarray:
     """One pass over ``rows`` (members, n), in their order; returns mean log-likelihoods."""
-    # Padding repeats a row of another member's fold with the number -1: it has no weight.
+    # The number -1 is padding: it takes the last row along, without weight.
     padded = rows < 0
     log_lik = np.zeros(len(rows))
     total = np.zeros(len(rows))
