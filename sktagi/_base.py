@@ -18,17 +18,9 @@ from ._scaling import Moments
 from ._split import hold_out
 from ._validation import check_rng, check_weight, check_X_std, known_frame
 from .engine.activations import ACTIVATIONS
+from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
 from .engine.network import draw_prior
-from .engine.training import (
-    History,
-    Network,
-    Rows,
-    Settings,
-    batches,
-    fit_epochs,
-    learn_rows,
-    predict_moments,
-)
+from .engine.training import History, fit_epochs
 
 __all__ = ["BaseTAGI"]
 
@@ -324,6 +316,7 @@ class BaseTAGI(BaseEstimator):
         if sparse.issparse(X):
             scaled = X.multiply(1 / moments.scale).astype(dtype)
             x = sparse.hstack([scaled, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
+            x.sum_duplicates()
         else:
             x = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
             x[:, :-1] = moments.standardise(X, dtype)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from .engine.keys import join_keys, row_keys
+
 __all__ = ["hold_out"]
 
 
@@ -18,7 +20,10 @@ def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
     are fewer than two distinct rows.
     """
     n_rows = X.shape[0]
-    _, first, group = np.unique(_row_keys(X, y), return_index=True, return_inverse=True)
+    keys = row_keys(X)
+    for column in np.atleast_2d(y.T):
+        keys = join_keys(keys, column)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     n_groups = len(first)
     if n_groups < 2:
         return np.tile(np.arange(n_rows), (n_members, 1)), None
@@ -61,35 +66,3 @@ def _canonical_order(X, y) -> np.ndarray:
     varies = spread > rounding * np.abs(mean)
     place = X @ np.where(varies, direction / np.where(varies, spread, 1), 0)
     return np.lexsort((*np.atleast_2d(y.T), (place - place.min()).astype(np.float32)))
-
-
-def _row_keys(X, y) -> np.ndarray:
-    """A 64-bit key for each row, equal for equal rows."""
-    constants = np.random.default_rng(0).integers(1 << 63, size=X.shape[1] + 1, dtype=np.uint64)
-    y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-    key = np.zeros(X.shape[0], dtype=np.uint64)
-    for column in y.T:
-        key = _mix(key + _bits(column) + constants[-1])
-    if sparse.issparse(X):
-        X = X.tocsr(copy=True)
-        X.eliminate_zeros()
-        X.sum_duplicates()
-        entries = _mix(_bits(X.data) + constants[X.indices])
-        running = np.concatenate([[np.uint64(0)], np.cumsum(entries, dtype=np.uint64)])
-        return _mix(key + running[X.indptr[1:]] - running[X.indptr[:-1]])
-    for start in range(0, X.shape[0], 4096):
-        block = _mix(_bits(X[start : start + 4096]) + constants[:-1])
-        key[start : start + 4096] += block.sum(axis=1, dtype=np.uint64)
-    return _mix(key)
-
-
-def _bits(values) -> np.ndarray:
-    # Adding zero turns -0.0, which equals 0.0 with other bits, into 0.0.
-    return (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-
-
-def _mix(key: np.ndarray) -> np.ndarray:
-    """Spread every bit of a key over all 64 (Stafford's variant of the splitmix finaliser)."""
-    key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return key ^ (key >> np.uint64(31))

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 
 from sktagi.engine.activations import ACTIVATIONS
+from sktagi.engine.learning import Network, Rows
 from sktagi.engine.network import Layer
 from sktagi.engine.noise import GaussianOutputs
-from sktagi.engine.training import Network, Rows
 
 LINEARISED = ["identity", "relu", "leaky_relu", "tanh", "logistic", "softplus"]
 DTYPES = [np.float64, np.float32]
@@ -82,3 +82,10 @@ def assert_same_posterior(net, other, tol):
         np.testing.assert_allclose(mine.mu, theirs.mu, rtol=tol, atol=tol)
         np.testing.assert_allclose(mine.var, theirs.var, rtol=tol)
     np.testing.assert_allclose(net.noise_var, other.noise_var, rtol=tol)
+
+
+def activate(name, mu_z, var_z):
+    """mu_a, var_a and jac of an activation function, in new arrays."""
+    out = tuple(np.full_like(mu_z, np.nan) for _ in range(3))
+    ACTIVATIONS[name](mu_z, var_z, *out)
+    return out

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from sktagi.engine.activations import LEAKY_SLOPE
-from sktagi.engine.batch import OWN_SHARE, OWN_SQUARINGS
+from sktagi.engine.batch import OWN_SHARE
 
 # ------------------------------------------------------------------------------------ activations
 
@@ -244,8 +244,8 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
     """Covariance between rows of what they observe, as two lists [observation][row][row].
 
     ``outputs[i][h]`` is the output that observation h of row i is of; None: all, in their order.
-    The last layer is not averaged. A share of the covariance between rows, by a high power of their
-    correlation, and whatever the errors of the inputs add to a row's variance is its own.
+    The last layer is not averaged. A share of a row's variance, and whatever the errors of its
+    inputs add to it, is its own: exact copies of the row share it, and no other row does.
     """
     n_rows, layer = len(xs), layers[-1]
     records = _records(layers, activation, xs, x_stds)
@@ -269,12 +269,11 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
                     if rho is not None:
                         std = math.sqrt(records[i].var_a[-1][k] * records[j].var_a[-1][k])
                         cov += rho[i][j] * (layer.mu_w[o][k] ** 2 + layer.var_w[o][k]) * std
-                scale = math.sqrt(records[i].var_z[-1][o] * records[j].var_z[-1][o])
                 shared[h][i][j] = (1 - share) * cov
                 if i == j:
                     own[h][i][j] = records[i].var_z[-1][o] - shared[h][i][j]
-                else:
-                    own[h][i][j] = share * scale * (cov / scale) ** (2**OWN_SQUARINGS)
+                elif x_stds is None and list(xs[i]) == list(xs[j]):
+                    own[h][i][j] = share * cov
     return shared, own
 
 

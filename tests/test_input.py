@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi import _base as base
-from sktagi.engine import training
+from sktagi.engine import learning
 
 ESTIMATORS = [TAGIRegressor, TAGIClassifier]
 both = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -286,8 +286,8 @@ class FailAfter:
 
 
 FAILURES = [
-    (training, "forward", 0), (training, "forward", 1), (training, "backward", 1),
-    (training, "forget", 2), (training, "learn_batch", 1), (base, "learn_rows", 0),
+    (learning, "forward", 0), (learning, "forward", 1), (learning, "backward", 1),
+    (learning, "forget", 0), (learning, "learn_batch", 1), (base, "learn_rows", 0),
 ]  # fmt: skip
 ERRORS = [KeyboardInterrupt(), MemoryError(), RuntimeError("broken"), np.linalg.LinAlgError("no")]
 
@@ -314,8 +314,8 @@ def test_first_partial_fit_that_fails_inside_leaves_the_model_unfitted(estimator
     model = quick(estimator, batch_size=10)
     before = dict(vars(model))
     with monkeypatch.context() as patch:
-        failing = FailAfter(training.backward, 2, KeyboardInterrupt())
-        patch.setattr(training, "backward", failing)
+        failing = FailAfter(learning.backward, 2, KeyboardInterrupt())
+        patch.setattr(learning, "backward", failing)
         with pytest.raises(KeyboardInterrupt):
             first_call(model, X, Y)
     assert vars(model) == before
@@ -327,8 +327,8 @@ def test_fit_that_fails_inside_changes_nothing(estimator, warm_start, monkeypatc
     model = quick(estimator, batch_size=10, warm_start=warm_start).fit(X, Y)
     before = state(model)
     with monkeypatch.context() as patch:
-        failing = FailAfter(training.backward, 7, MemoryError())
-        patch.setattr(training, "backward", failing)
+        failing = FailAfter(learning.backward, 7, MemoryError())
+        patch.setattr(learning, "backward", failing)
         with pytest.raises(MemoryError):
             model.fit(*make_data(seed=1))
     assert state(model) == before
@@ -711,7 +711,7 @@ def test_prediction_in_blocks_equals_prediction_at_once(estimator, monkeypatch):
     model = quick(estimator).fit(X, Y)
     X_std = np.abs(X) / 5
     expected = spread(model, X, X_std=X_std)
-    monkeypatch.setattr(training, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(learning, "BLOCK_ELEMENTS", 100)
     np.testing.assert_allclose(spread(model, X, X_std=X_std), expected, rtol=1e-12)
 
 

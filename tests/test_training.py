@@ -8,10 +8,11 @@ import pytest
 from helpers import DTYPES, assert_same_posterior, make_network, make_rows, rtol, with_ones
 from scipy import sparse
 
-from sktagi.engine import training
+from sktagi.engine import learning
+from sktagi.engine.learning import Network, Rows, Settings, learn_rows, predict_moments
 from sktagi.engine.network import backward, copy_layers, forward
 from sktagi.engine.noise import independent_message, joint_message
-from sktagi.engine.training import Network, Rows, Settings, fit_epochs, learn_rows, predict_moments
+from sktagi.engine.training import fit_epochs
 from sktagi.engine.tree import ClassTree
 
 
@@ -704,7 +705,7 @@ def test_predictions_do_not_depend_on_the_size_of_blocks(monkeypatch, kind, var_
     net = make_network([4, 6, 2], members=3)
     moments = []
     for elements in (1 << 18, 150, 1):
-        monkeypatch.setattr(training, "BLOCK_ELEMENTS", elements)
+        monkeypatch.setattr(learning, "BLOCK_ELEMENTS", elements)
         moments.append(predict_moments(net, x, var_x))
     assert moments[0][0].shape == (3, 23, 2)
     expected = forward(net.layers, net.activation, data.x, var_x)

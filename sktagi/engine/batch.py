@@ -12,8 +12,8 @@ in the variances sd^2, not in c.
 
 Through hidden layers the average is only nearly the truth. Its null space is not that of the exact
 covariance, and with little noise conditioning would blow up whatever falls into it. So there a
-small share of each row's variance counts as its own: shared with copies of the row, and hardly
-with others, by a high power of the correlation (a correlation too, by Schur's product theorem).
+small share of each row's variance counts as its own: shared with copies of the row, and with no
+other.
 """
 
 from __future__ import annotations
@@ -21,87 +21,81 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import sparse
 
-from .network import Layer, Units
+from .network import Layer, Tape
 
 __all__ = ["hidden_correlation", "output_covariance"]
 
 OWN_SHARE = 0.01
-OWN_SQUARINGS = 10
 
 
-def hidden_correlation(layers: Sequence[Layer], tape: Sequence[Units]) -> np.ndarray | None:
+def hidden_correlation(layers: Sequence[Layer], tape: Tape) -> np.ndarray | None:
     """Correlation between rows of what enters the last layer; None for a linear model."""
     rho = None
-    for layer, units in zip(layers[:-1], tape[:-1], strict=True):
-        cov = _gram(units.mu_a, layer.var.mean(axis=-1))
-        var = np.einsum("...ii->...i", cov).copy()
+    for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
+        mean_var = layer.var.sum(axis=-1) / layer.var.shape[-1]
+        variance = _weighted_sum(units.sq_a, mean_var)
         if units.var_a is not None:
-            moment = (units.sq_w + layer.var[..., :-1, :]).mean(axis=-1)
-            if rho is None:
-                var += _weighted_sum(units.var_a, moment)
-            else:
-                gram = _gram(np.sqrt(units.var_a), moment)
-                var += np.einsum("...ii->...i", gram)
-                cov += rho * gram
-        scale = 1 / np.sqrt(var)
-        rho = cov * scale[..., :, None]
-        rho *= scale[..., None, :]
+            sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
+            moment = sq_w.mean(axis=-1)[..., :-1] + mean_var[..., :-1]
+            variance += _weighted_sum(units.var_a, moment)
+        scale = 1 / np.sqrt(variance)
+        cov = _gram(units.mu_a, mean_var, scale)
+        if rho is not None:
+            rho *= _gram(np.sqrt(units.var_a), moment, scale)
+            cov += rho
+        rho = cov
     return rho
 
 
 def output_covariance(
-    layers: Sequence[Layer], tape: Sequence[Units], var_z: np.ndarray, outputs=None
+    layers: Sequence[Layer], tape: Tape, var_z: np.ndarray, outputs=None, copies=None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance between rows of what they observe, (..., observations, rows, rows), in two parts.
+    """Covariance between rows of what they observe, in two parts that add up.
 
-    The first comes from the parameters that rows share; the second, to be added, is each row's
-    own. ``var_z`` (..., rows, observations) are the variances, ``outputs`` tells which output an
-    observation is of (None: a column of observations is an output). Rows that observe different
-    outputs have no covariance.
+    The first (..., observations, rows, rows) comes from the parameters that rows share. The second
+    is each row's own: variances (..., observations, rows), or, if there are ``copies``
+    (..., rows, rows) of rows, a matrix like the first. ``var_z`` (..., rows, observations) are the
+    variances, ``outputs`` tells which output an observation is of (None: a column of observations
+    is an output). Rows that observe different outputs have no covariance.
     """
-    layer, units = layers[-1], tape[-1]
+    layer, units = layers[-1], tape.units[-1]
     rho = hidden_correlation(layers, tape)
-    shared = _gram_of_outputs(units.mu_a, layer.var, outputs)
+    var_z = var_z.swapaxes(-1, -2)
+    share = 0.0 if rho is None else OWN_SHARE
+    shared = _gram_of_outputs(units.mu_a, (1 - share) * layer.var, outputs)
     if rho is not None:
-        moment = units.sq_w + layer.var[..., :-1, :]
+        moment = units.sq_w[..., :-1, :] + layer.var[..., :-1, :]
+        moment *= 1 - share
         gram = _gram_of_outputs(np.sqrt(units.var_a), moment, outputs)
         gram *= rho[..., None, :, :]
         shared += gram
+    same = None
     if outputs is not None:
         node = outputs.swapaxes(-1, -2)
-        shared *= node[..., :, None] == node[..., None, :]
-    if rho is None:
-        own = np.zeros_like(shared)
-        if units.var_a is None:
-            return shared, own
-    else:
-        std = np.sqrt(var_z).swapaxes(-1, -2)
-        scale = std[..., :, None] * std[..., None, :]
-        own = shared / scale
-        for _ in range(OWN_SQUARINGS):
-            np.square(own, out=own)
-        own *= OWN_SHARE * scale
-        shared *= 1 - OWN_SHARE
-    # What is left of a row's variance comes from the errors of its inputs alone.
-    diagonal = np.einsum("...ii->...i", own)
-    diagonal[...] = var_z.swapaxes(-1, -2) - np.einsum("...ii->...i", shared)
-    np.maximum(diagonal, 0, out=diagonal)
+        same = node[..., :, None] == node[..., None, :]
+        shared *= same
+    # What is not shared of a row's variance comes from the share, or from the errors of its inputs.
+    own = np.maximum(var_z - np.einsum("...ii->...i", shared), 0)
+    if copies is None or rho is None:
+        return shared, own
+    root = np.sqrt(own)
+    own = root[..., :, None] * root[..., None, :] * copies[..., None, :, :]
+    if same is not None:
+        own *= same
     return shared, own
 
 
-def _gram(a, weights: np.ndarray) -> np.ndarray:
-    """sum_k weights_k a_ik a_jk."""
+def _gram(a, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """sum_k weights_k a_ik a_jk scale_i scale_j."""
     if isinstance(a, np.ndarray):
         scaled = a * np.sqrt(weights)[..., None, :]
+        scaled *= scale[..., None]
         return scaled @ scaled.swapaxes(-1, -2)
-    if sparse.issparse(a):
-        if weights.ndim > 1:
-            return np.stack([_gram(a, part) for part in weights])
-        scaled = a.multiply(np.sqrt(weights)).tocsr()
-        return (scaled @ scaled.T).toarray()
-    return np.stack([_gram(part, w) for part, w in zip(a, weights, strict=True)])
+    if weights.ndim > 1:
+        return np.stack([_gram(a, *part) for part in zip(weights, scale, strict=True)])
+    scaled = a.multiply(np.sqrt(weights)).multiply(scale[:, None]).tocsr()
+    return (scaled @ scaled.T).toarray()
 
 
 def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
@@ -110,12 +104,11 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
     Where rows i and j observe different outputs the result means nothing.
     """
     if not isinstance(a, np.ndarray):
-        parts = [a] * len(weights) if sparse.issparse(a) else a
-        nodes = [None] * len(parts) if outputs is None else outputs
         if weights.ndim == 2:
             return _sparse_gram_of_outputs(a, weights, outputs)
-        grams = map(_sparse_gram_of_outputs, parts, weights, nodes)
-        return np.stack(list(grams))
+        nodes = [None] * len(weights) if outputs is None else outputs
+        grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
+        return np.stack(grams)
     by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
     if outputs is None:
         scaled = a[..., None, :, :] * by_output[..., :, None, :]
@@ -136,6 +129,4 @@ def _weighted_sum(a, weights: np.ndarray) -> np.ndarray:
     """sum_k weights_k a_ik."""
     if isinstance(a, np.ndarray):
         return np.matmul(a, weights[..., None])[..., 0]
-    if sparse.issparse(a):
-        return a @ weights if weights.ndim == 1 else np.stack([a @ part for part in weights])
-    return np.stack([part @ w for part, w in zip(a, weights, strict=True)])
+    return a @ weights if weights.ndim == 1 else np.stack([a @ part for part in weights])

@@ -12,9 +12,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-__all__ = ["Layer", "Units", "backward", "copy_layers", "draw_prior", "forget", "forward"]
+__all__ = ["Layer", "Tape", "Units", "backward", "copy_layers", "draw_prior", "forget", "forward"]
+
+# Parameters that are updated at a time: their means, variances and changes stay in cache.
+BLOCK_PARAMETERS = 1 << 15
+EPS = {char: float(np.finfo(char).eps) for char in "fd"}
 
 
 class Layer(NamedTuple):
@@ -23,16 +26,6 @@ class Layer(NamedTuple):
     mu: np.ndarray
     var: np.ndarray
     var_prior: np.ndarray  # (n_in + 1, 1): S_0 of the forgetting rule
-
-
-class Units(NamedTuple):
-    """What enters a layer, kept by the forward pass for the backward pass."""
-
-    mu_a: Any  # (..., rows, n_in + 1)
-    sq_a: Any  # mu_a squared
-    var_a: Any  # (..., rows, n_in), None for exact inputs
-    jac: np.ndarray | None  # None in the first layer
-    sq_w: np.ndarray | None  # squared weight means, where var_a made them necessary
 
 
 def draw_prior(
@@ -63,104 +56,200 @@ def copy_layers(layers: Sequence[Layer]) -> list[Layer]:
     return [Layer(layer.mu.copy(), layer.var.copy(), layer.var_prior) for layer in layers]
 
 
+class Units:
+    """What enters a layer and what leaves it: written by the forward pass, read by the backward."""
+
+    __slots__ = (
+        "d_mu", "d_var", "from_var", "jac", "kappa", "mu_a", "mu_z", "nu", "second", "sq_a", "sq_w",
+        "var_a", "var_z",
+    )  # fmt: skip
+
+    mu_a: Any  # (..., rows, n_in + 1)
+    sq_a: Any  # mu_a squared
+    var_a: Any  # (..., rows, n_in), None for exact inputs
+    second: np.ndarray  # mu_a^2 + var_a
+    jac: np.ndarray | None  # None in the first layer
+    sq_w: Any  # squared means of the parameters; None in the first layer
+    mu_z: np.ndarray  # (..., rows, n_out)
+    var_z: np.ndarray
+    from_var: np.ndarray  # the part of var_z that var_a brings
+    nu: Any  # the message to the layer below, (..., rows, n_in)
+    kappa: np.ndarray
+    d_mu: Any  # changes of a block of parameters
+    d_var: np.ndarray
+
+
+class Tape:
+    """The units of all layers for batches of some number of rows: arrays to be used again.
+
+    ``squares`` are the squared means of the parameters, kept up to date by the backward pass;
+    tapes for the same layers share them.
+    """
+
+    def __init__(self, layers: Sequence[Layer], lead: tuple, n_rows: int, squares=None):
+        dtype = layers[0].mu.dtype
+        if squares is None:
+            squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
+        self.squares = squares
+        self.n_rows = n_rows
+        self.units = []
+        for number, (layer, sq_w) in enumerate(zip(layers, squares, strict=True)):
+            n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
+            units = Units()
+            units.mu_z, units.var_z = np.empty((2, *lead, n_rows, n_out), dtype)
+            units.jac = units.var_a = units.nu = units.d_mu = None
+            units.sq_w = sq_w
+            if number:
+                units.mu_a, units.sq_a, units.second = np.ones((3, *lead, n_rows, n_in + 1), dtype)
+                units.var_a, units.jac = np.empty((2, *lead, n_rows, n_in), dtype)
+                units.from_var = np.empty_like(units.mu_z)
+            self.units.append(units)
+
+    def __getitem__(self, number) -> Any:
+        return self.units[number]
+
+
 def forward(
-    layers: Sequence[Layer], activation: Callable, x, var_x=None
-) -> tuple[np.ndarray, np.ndarray, list[Units]]:
+    layers: Sequence[Layer], activation: Callable, x, var_x=None, tape: Tape | None = None
+) -> tuple[np.ndarray, np.ndarray, Tape]:
     """Moments of the output layer, and what the backward pass needs.
 
-    ``x`` has shape (..., rows, n_in + 1) with a last column of ones, or is a sparse matrix, or a
-    sequence of sparse matrices, one for each network. ``var_x`` (..., rows, n_in) is the variance
-    of uncertain inputs (Eq. 7).
+    ``x`` has shape (..., rows, n_in + 1) with a last column of ones, or is a sparse matrix.
+    ``var_x`` (..., rows, n_in) is the variance of uncertain inputs (Eq. 7). The moments are part
+    of the tape: they last until it is used again.
     """
-    mu_a, var_a, jac = x, var_x, None
-    mu_z = var_z = np.empty(0)
-    tape: list[Units] = []
-    for layer in layers:
-        if tape:
-            mu_a, var_a, jac = activation(mu_z, var_z)
-            mu_a = _with_unit(mu_a)
-        sq_a = _square(mu_a)
+    if tape is None:
+        lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
+        tape = Tape(layers, lead, x.shape[-2])
+    first = tape.units[0]
+    first.mu_a, first.var_a = x, var_x
+    first.sq_a = np.square(x) if isinstance(x, np.ndarray) else x.multiply(x).tocsr()
+    product = _product(layers[0].mu)
+    below = None
+    for layer, units in zip(layers, tape.units, strict=True):
         # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b
-        mu_z = _matmul(mu_a, layer.mu)
-        var_z = _matmul(sq_a, layer.var)
-        sq_w = None
-        if var_a is not None:
-            sq_w = np.square(layer.mu[..., :-1, :])
-            var_z = var_z + _matmul(var_a, sq_w + layer.var[..., :-1, :])
-        tape.append(Units(mu_a, sq_a, var_a, jac, sq_w))
-    return mu_z, var_z, tape
+        if below is None:
+            _matmul(x, layer.mu, units.mu_z)
+            _matmul(units.sq_a, layer.var, units.var_z)
+            if var_x is not None:
+                second = np.square(layer.mu) + layer.var
+                units.var_z += _matmul(var_x, second[..., :-1, :])
+        else:
+            inner = units.mu_a[..., :-1]
+            activation(below.mu_z, below.var_z, inner, units.var_a, units.jac)
+            np.square(units.mu_a, out=units.sq_a)
+            np.add(units.sq_a[..., :-1], units.var_a, out=units.second[..., :-1])
+            product(units.mu_a, layer.mu, out=units.mu_z)
+            product(units.second, layer.var, out=units.var_z)
+            product(units.var_a, units.sq_w[..., :-1, :], out=units.from_var)
+            units.var_z += units.from_var
+        below = units
+    return units.mu_z, units.var_z, tape
 
 
-def backward(layers: Sequence[Layer], tape: Sequence[Units], nu, kappa, one_row=None) -> None:
+def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_next=None) -> None:
     """Update the parameters in place, from the output layer down (Eq. 15-16).
 
     ``nu`` and ``kappa`` are the output message: what an observation changes in the mean and in the
     variance of an output unit, divided by its prior variance and by the square of it. ``one_row``
-    tells, for each network (..., 1, 1) or for all, whether a single row is observed.
+    tells, for each network (..., 1, 1) or for all, whether a single row is observed. With
+    ``keep_next`` the parameters then forget, for the batch to come.
     """
     if one_row is None:
-        one_row = nu.shape[-2] == 1
-    for layer, units in zip(reversed(layers), reversed(tape), strict=True):
-        d_mu = _matmul_transposed(units.mu_a, nu)
-        d_var = _matmul_transposed(units.sq_a, kappa)
+        one_row = tape.n_rows == 1
+    product = _product(layers[0].mu)
+    for layer, units in zip(reversed(layers), reversed(tape.units), strict=True):
+        message = nu, kappa
         if units.jac is not None:  # the message to the layer below, before the update
-            weights = layer.mu[..., :-1, :]
-            nu = units.jac * (nu @ weights.swapaxes(-1, -2))
-            kappa = np.square(units.jac) * (kappa @ units.sq_w.swapaxes(-1, -2))
-        d_mu *= layer.var
-        d_var *= layer.var  # F: the fraction of its variance that a parameter loses
-        np.add(layer.mu, d_mu, out=layer.mu)
-        # One row, exact: S (1 - F). F < 1, but may round to 1, when 1 - F is below epsilon.
-        # Several: S / (1 + F), the same to first order, which stays positive for any F.
-        if np.any(one_row):
-            exact = np.maximum(1 - d_var, np.finfo(d_var.dtype).eps)
-            d_var = exact if np.all(one_row) else np.where(one_row, exact, 1 / (1 + d_var))
-            np.multiply(layer.var, d_var, out=layer.var)
-        else:
-            d_var += 1
-            np.divide(layer.var, d_var, out=layer.var)
+            if units.nu is None:
+                units.nu, units.kappa = np.empty((2, *units.jac.shape), units.jac.dtype)
+            nu = product(nu, layer.mu[..., :-1, :].swapaxes(-1, -2), out=units.nu)
+            kappa = product(kappa, units.sq_w[..., :-1, :].swapaxes(-1, -2), out=units.kappa)
+            nu *= units.jac
+            kappa *= units.jac
+            kappa *= units.jac
+        _update(layer, units, *message, one_row, keep_next)
+
+
+def _update(layer: Layer, units: Units, nu, kappa, one_row, keep_next) -> None:
+    """Eq. 16 for the parameters of a layer, a block of rows of the weight matrix at a time."""
+    mu, var, var_prior = layer
+    sq_w = units.sq_w
+    if not isinstance(units.mu_a, np.ndarray):
+        d_mu, d_var = _transposed_matmul(units.mu_a, nu), _transposed_matmul(units.sq_a, kappa)
+        _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
+        return
+    mu_a, sq_a = units.mu_a.swapaxes(-1, -2), units.sq_a.swapaxes(-1, -2)
+    n_in = mu.shape[-2]
+    step = n_in if mu.size <= BLOCK_PARAMETERS else max(1, BLOCK_PARAMETERS * n_in // mu.size)
+    if units.d_mu is None:
+        units.d_mu, units.d_var = np.empty((2, *mu.shape[:-2], step, mu.shape[-1]), mu.dtype)
+    d_mu, d_var = units.d_mu, units.d_var
+    if step == n_in:
+        product = _product(mu)
+        product(mu_a, nu, out=d_mu)
+        product(sq_a, kappa, out=d_var)
+        _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
+        return
+    for start in range(0, n_in, step):
+        rows = (..., slice(start, start + step), slice(None))
+        here = (..., slice(0, min(step, n_in - start)), slice(None))
+        np.matmul(mu_a[rows], nu, out=d_mu[here])
+        np.matmul(sq_a[rows], kappa, out=d_var[here])
+        _update_block(
+            mu[rows], var[rows], var_prior[rows], None if sq_w is None else sq_w[rows],
+            d_mu[here], d_var[here], one_row, keep_next,
+        )  # fmt: skip
+
+
+def _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next) -> None:
+    d_mu *= var
+    mu += d_mu
+    d_var *= var  # F: the fraction of its variance that a parameter loses
+    # One row, exact: S (1 - F). F < 1, but may round to 1, when 1 - F is below epsilon.
+    # Several: S / (1 + F), the same to first order, which stays positive for any F.
+    if one_row is False:
+        d_var += 1
+        var /= d_var
+    else:
+        several = 1 / (1 + d_var) if one_row is not True else None
+        np.subtract(1, d_var, out=d_var)
+        np.maximum(d_var, EPS[d_var.dtype.char], out=d_var)
+        var *= d_var if several is None else np.where(one_row, d_var, several)
+    if keep_next is not None:
+        _forget(var, var_prior, keep_next, d_var)
+    if sq_w is not None:
+        np.square(mu, out=sq_w)
 
 
 def forget(layers: Sequence[Layer], keep) -> None:
     """Let evidence fade, in place: 1/S <- (1 - keep) / S_0 + keep / S."""
     for layer in layers:
-        shrink = layer.var * ((1 - keep) / layer.var_prior)
-        shrink += keep
-        np.divide(layer.var, shrink, out=layer.var)
+        _forget(layer.var, layer.var_prior, keep)
 
 
-def _with_unit(mu_a: np.ndarray) -> np.ndarray:
-    out = np.empty((*mu_a.shape[:-1], mu_a.shape[-1] + 1), dtype=mu_a.dtype)
-    out[..., :-1] = mu_a
-    out[..., -1] = 1
+def _forget(var, var_prior, keep, work=None) -> None:
+    shrink = np.multiply(var, (1 - keep) / var_prior, out=work)
+    shrink += keep
+    var /= shrink
+
+
+def _product(weights: np.ndarray) -> Callable:
+    """The quicker of two functions for small matrices; only matmul takes stacks of them."""
+    return np.dot if weights.ndim == 2 else np.matmul
+
+
+def _matmul(a, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """a @ w, where ``a`` may be sparse, shared by all networks."""
+    if isinstance(a, np.ndarray):
+        return _product(w)(a, w, out=out)
+    product = a @ w if w.ndim == 2 else np.stack([a @ part for part in w])
+    if out is None:
+        return product
+    out[...] = product
     return out
 
 
-def _square(a):
-    if isinstance(a, np.ndarray):
-        return np.square(a)
-    if sparse.issparse(a):
-        return a.multiply(a).tocsr()
-    return [_square(part) for part in a]
-
-
-def _matmul(a, w: np.ndarray) -> np.ndarray:
-    """a @ w, where ``a`` may be sparse: shared by all networks, or a list with one for each."""
-    if isinstance(a, np.ndarray):
-        return a @ w
-    if sparse.issparse(a):
-        if w.ndim == 2:
-            return a @ w
-        a = [a] * len(w)
-    return np.stack([part @ part_w for part, part_w in zip(a, w, strict=True)])
-
-
-def _matmul_transposed(a, message: np.ndarray) -> np.ndarray:
-    """a' @ message, with the same kinds of ``a``."""
-    if isinstance(a, np.ndarray):
-        return a.swapaxes(-1, -2) @ message
-    if sparse.issparse(a):
-        if message.ndim == 2:
-            return a.T @ message
-        a = [a] * len(message)
-    return np.stack([part.T @ part_m for part, part_m in zip(a, message, strict=True)])
+def _transposed_matmul(a, message: np.ndarray) -> np.ndarray:
+    """a' @ message for a sparse ``a``."""
+    return a.T @ message if message.ndim == 2 else np.stack([a.T @ part for part in message])

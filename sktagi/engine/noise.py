@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from .gaussian import log_density
+from .network import EPS
 
-_CHOLESKY = {"f": (lapack.spotrf, lapack.strtri), "d": (lapack.dpotrf, lapack.dtrtri)}
+_FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 
 __all__ = ["GaussianOutputs", "Message", "independent_message", "joint_message", "noise_moment"]
 
@@ -44,74 +45,103 @@ class Message(NamedTuple):
     leverage: np.ndarray  # the share of the row in its own prediction, 1 - noise [Sigma_y^-1]_ii
 
 
-def independent_message(mu_z, var_z, y, noise_var, weight):
+def independent_message(mu_z, var_z, y, noise_var, weight=None) -> Message:
     """Each row as if it were alone (Eq. 14)."""
-    kappa = weight / (weight * var_z + noise_var)
-    return Message(kappa * (y - mu_z), kappa, kappa * var_z)
+    kappa = 1 / (var_z + noise_var) if weight is None else weight / (weight * var_z + noise_var)
+    nu = y - mu_z
+    nu *= kappa
+    return Message(nu, kappa, kappa * var_z)
 
 
-def joint_message(mu_z, shared, own, y, noise_var, weight):
+def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     """All rows of the batch at once: condition on y ~ N(mu_z, shared + own + noise_var / weight).
 
-    ``shared`` and ``own`` (..., observations, rows, rows) are the parts of the prior covariance K
-    that rows have in common and that they do not. nu = Sigma_y^-1 (y - mu_z), and kappa is a row's
-    leverage, [shared Sigma_y^-1]_ii, over its variance shared_ii. For one row both are Eq. 14.
-    """
-    message = Message(*(np.empty_like(mu_z) for _ in range(3)))
-    residual = y - mu_z
-    weight = np.broadcast_to(weight, mu_z.shape)
-    noise_var = np.broadcast_to(noise_var, mu_z.shape)
-    for index in np.ndindex(shared.shape[:-2]):
-        column = (*index[:-1], slice(None), index[-1])
-        parts = _condition(
-            shared[index], own[index], residual[column], weight[column], noise_var[column][0]
-        )
-        for values, part in zip(message, parts, strict=True):
-            values[column] = part
-    return message
-
-
-def _condition(shared, own, residual, weight, noise_var) -> Message:
-    """The message of one column of observations.
+    ``shared`` (..., observations, rows, rows) is the part of the prior covariance K that rows have
+    in common, ``own`` the part that they do not: variances (..., observations, rows), or a matrix
+    if there are copies. nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage, [shared
+    Sigma_y^-1]_ii, over its variance shared_ii. For one row both are Eq. 14.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
     divide nothing.
     """
-    root = np.sqrt(weight)
-    pair = root[:, None] * root
-    common = shared * pair
-    cov = common + own * pair
+    residual = (y - mu_z).swapaxes(-1, -2)
+    noise = np.atleast_2d(noise_var).swapaxes(-1, -2)
+    root = None
+    common = shared
+    if weight is not None:
+        root = np.sqrt(np.broadcast_to(weight, mu_z.shape)).swapaxes(-1, -2)
+        pair = root[..., :, None] * root[..., None, :]
+        common = shared * pair
+        own = own * (pair if own.ndim == shared.ndim else np.square(root))
+        residual = root * residual
+    has_copies = own.ndim == shared.ndim
+    cov_y = common.copy()
+    diagonal = _diagonal(cov_y)
+    if has_copies:
+        cov_y += own
+    else:
+        diagonal += own
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
-    rounding = np.finfo(cov.dtype).eps * np.trace(cov)
-    potrf, trtri = _CHOLESKY[cov.dtype.char]
-    jitter = noise_var + rounding
-    while True:
-        cov_y = cov.copy()
-        cov_y.flat[:: len(cov) + 1] += jitter
-        chol, failed = potrf(cov_y, lower=True, overwrite_a=True, clean=True)
-        if not failed:
-            break
-        rounding *= 10
-        jitter = noise_var + rounding
-    chol_inv, _ = trtri(chol, lower=True, overwrite_c=True)
-    nu = root * (chol_inv.T @ (chol_inv @ (root * residual)))
-    leverage = np.maximum(1 - jitter * np.einsum("ij,ij->j", chol_inv, chol_inv), 0) * (root > 0)
-    if own.any() or noise_var > cov.diagonal().max():
-        by_shared = np.einsum("ij,ij->j", chol_inv, chol_inv @ common)
-        kappa = np.maximum(by_shared, 0) / shared.diagonal()
+    rounding = EPS[cov_y.dtype.char] * diagonal.sum(axis=-1, keepdims=True)
+    by_product = has_copies or (noise > diagonal.max(axis=-1, keepdims=True)).any()
+    inverse_root, jitter = _inverse_root(cov_y, noise, rounding)
+    # M^-1 = R R'
+    nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
+    precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
+    leverage = np.maximum(1 - jitter * precision, 0)
+    if by_product:
+        by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
     else:  # the same for less, and exact where the noise is small
-        kappa = leverage / shared.diagonal()
-    return Message(nu, kappa, leverage)
+        by_shared = 1 - (own + jitter) * precision
+    nu = nu[..., 0]
+    kappa = np.maximum(by_shared, 0) / _diagonal(shared)
+    if root is not None:
+        observed = root > 0
+        nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
+    return Message(*(part.swapaxes(-1, -2) for part in (nu, kappa, leverage)))
 
 
-def noise_moment(message: Message, noise_var, weight):
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    return np.einsum("...ii->...i", matrices)  # a view
+
+
+def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
+    """R with R R' = (cov + jitter)^-1, matrix by matrix, and the jitter: the noise and some more.
+
+    As much more as it takes to make the sum positive definite. The matrices are overwritten.
+    """
+    jitter = noise + rounding
+    diagonal = _diagonal(cov)
+    diagonal += jitter
+    total = diagonal.copy()
+    inverse_root = np.zeros(cov.shape, cov.dtype)
+    _diagonal(inverse_root)[...] = 1
+    potrf, trsm = _FACTOR[cov.dtype.char]
+    for index in np.ndindex(cov.shape[:-2]):
+        matrix = cov[index].T  # symmetric, and in the order that LAPACK wants
+        chol, failed = potrf(matrix, lower=True, overwrite_a=True, clean=False)
+        while failed:
+            more = 9 * rounding[index]
+            for values in (rounding, jitter, total):
+                values[index] += more
+            upper = np.triu(matrix, 1)  # what is still there of the matrix
+            matrix[...] = upper + upper.T + np.diag(total[index])
+            chol, failed = potrf(matrix, lower=True, overwrite_a=True, clean=False)
+        trsm(1.0, chol, inverse_root[index].T, lower=True, overwrite_b=True)
+    return inverse_root, jitter
+
+
+def noise_moment(message: Message, noise_var, weight=None):
     """E[weight v^2 | y] of each row and output: the statistic of the EM step for noise_var.
 
     Its sum over rows divided by the sum of weights is the next noise variance; a row of weight k
     contributes as k copies of it.
     """
     noise_var = np.asarray(noise_var, dtype=np.float64)  # squares of large targets
-    shift = noise_var * message.nu
-    safe = np.where(weight > 0, weight, 1)
-    return shift * shift / safe + noise_var * message.leverage
+    moment = noise_var * message.nu
+    moment *= moment
+    if weight is not None:
+        moment /= np.where(weight > 0, weight, 1)
+    moment += noise_var * message.leverage
+    return moment

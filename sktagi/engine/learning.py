@@ -1,0 +1,372 @@
+"""One pass over rows, batch by batch: forget, forward, observe, backward.
+
+The posterior of one batch is the prior of the next (paper, section 2.3). Several networks, the
+members, learn side by side along the first axis of every array, each from rows of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .batch import output_covariance
+from .keys import row_keys
+from .network import Layer, Tape, backward, copy_layers, forget, forward
+from .noise import Message, independent_message, joint_message, noise_moment
+
+__all__ = ["Network", "Rows", "Settings", "batches", "learn_rows", "predict_moments"]
+
+# Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
+NOISE_VAR_RANGE = (1e-12, 1e18)
+# Elements of the widest array that a block of rows may need.
+BLOCK_ELEMENTS = 1 << 18
+
+
+class Rows(NamedTuple):
+    """Training or validation rows."""
+
+    x: Any  # (n, n_in + 1), last column ones; dense or CSR
+    y: np.ndarray  # (n, n_outputs), or (n,) class numbers
+    weight: np.ndarray  # (n,)
+    var_x: Any = None  # (n, n_in), or (1, n_in) for all rows alike
+    keys: np.ndarray | None = None  # (n,), equal for copies of a row
+
+    def with_keys(self) -> Rows:
+        """Rows that know their copies; uncertain ones have none, as their errors differ."""
+        if self.keys is not None or self.var_x is not None:
+            return self
+        return self._replace(keys=row_keys(self.x))
+
+    def take(self, rows) -> Rows:
+        """Rows by number, (..., n)."""
+        x, var_x = self.x, self.var_x
+        keys = None if self.keys is None else self.keys[rows]
+        y, weight = self.y[rows], self.weight[rows]
+        if var_x is not None and var_x.shape[0] > 1:
+            var_x = var_x[rows]
+        return Rows(x[rows], y, weight, var_x, keys)
+
+
+@dataclass
+class Network:
+    """A posterior: parameters and observation noise of the members."""
+
+    layers: list[Layer]
+    activation: Callable
+    outputs: Any  # GaussianOutputs or ClassTree
+    noise_var: np.ndarray  # (members, 1, n_outputs or 1), float64
+    learn_noise: bool = False
+    # (members, 1, 1), sets the pace of learning noise
+    rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self):
+        if not self.rows_learned.size:
+            self.rows_learned = np.zeros((len(self.noise_var), 1, 1))
+
+    def copy(self) -> Network:
+        return Network(
+            copy_layers(self.layers), self.activation, self.outputs, self.noise_var.copy(),
+            self.learn_noise, self.rows_learned.copy(),
+        )  # fmt: skip
+
+    def members(self, numbers) -> Network:
+        """Some of the members: views for a slice, copies for an array of numbers."""
+        layers = [Layer(a.mu[numbers], a.var[numbers], a.var_prior) for a in self.layers]
+        return Network(
+            layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
+            self.rows_learned[numbers],
+        )  # fmt: skip
+
+    def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None):
+        """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
+        theirs = members if theirs is None else theirs
+        for mine, new in zip(self.layers, other.layers, strict=True):
+            mine.mu[members] = new.mu[theirs]
+            mine.var[members] = new.var[theirs]
+        self.noise_var[members] = other.noise_var[theirs]
+        self.rows_learned[members] = other.rows_learned[theirs]
+
+
+class Settings(NamedTuple):
+    """How rows are learnt."""
+
+    batch_size: int
+    joint: bool = True
+    half_life: float | None = None
+
+
+def batches(n_rows: int, batch_size: int) -> Iterator[slice]:
+    for start in range(0, n_rows, batch_size):
+        yield slice(start, min(start + batch_size, n_rows))
+
+
+def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -> np.ndarray:
+    """One pass over ``rows`` (members, n), in their order; returns mean log-likelihoods.
+
+    The number -1 is padding: it takes the last row along, without weight.
+    """
+    if len(rows) > 1 and sparse.issparse(data.x):  # members have few features in common
+        each = [slice(m, m + 1) for m in range(len(rows))]
+        return np.concatenate([learn_rows(net.members(m), data, rows[m], settings) for m in each])
+    if len(rows) == 1:  # matrices instead of stacks of one: less work for small ones
+        net, rows = net.members(0), rows[0]
+    n_rows = rows.shape[-1]
+    size = min(settings.batch_size, n_rows)
+    data = data.with_keys() if size > 1 else data._replace(keys=None)
+    weight = np.where(rows < 0, 0, data.weight[rows])
+    totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
+    learner = _Learner(net, settings, totals)
+    log_lik = np.zeros(totals.shape[:-1])
+    for chunk in batches(n_rows, max(1, block_rows(net) // size) * size):
+        part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
+        mu_z, var_y = learner.learn(part, size)
+        density = net.outputs.log_likelihood(mu_z, var_y, part.y)
+        log_lik += np.einsum("...n,...no->...", part.weight, density, dtype=np.float64)
+    learner.finish()
+    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), np.finfo(float).tiny))
+
+
+class Batch(NamedTuple):
+    """Rows that are learnt at once, for each member its own."""
+
+    x: Any  # (..., rows, n_in + 1), or sparse
+    var_x: Any
+    y: np.ndarray  # what is observed, (..., rows, observations)
+    outputs: np.ndarray | None  # of which output it is; None: of all, in their order
+    weight: np.ndarray | None  # (..., rows, 1); None: all are 1
+    copies: np.ndarray | None  # (..., rows, rows): which rows are copies of each other; None: none
+
+
+class _Learner:
+    """What lasts for one pass: buffers, and how much is to be forgotten before each batch.
+
+    ``totals`` (..., batches) are the weights of the batches. Sparse batches touch few features:
+    the parameters of the others wait, and ``faded`` tells how far each has been brought.
+    """
+
+    def __init__(self, net: Network, settings: Settings, totals: np.ndarray):
+        self.net = net
+        self.joint = settings.joint
+        self.tapes: dict[int, Tape] = {}
+        self.number = 0  # of the next batch
+        self.keep = None
+        if settings.half_life is not None:
+            elapsed = np.moveaxis(totals, -1, 0)[..., None, None] / settings.half_life
+            self.keep = np.exp2(-elapsed).astype(net.layers[0].mu.dtype)
+            self.elapsed = elapsed.reshape(len(elapsed), -1)[:, 0].cumsum()
+            self.faded = np.zeros(net.layers[0].mu.shape[-2])
+
+    def learn(self, rows: Rows, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Learn some batches; moments of their outputs before that, noise included."""
+        net = self.net
+        y, outputs = net.outputs.targets(rows.y)
+        y = y.astype(net.layers[0].mu.dtype, copy=False)
+        mu_z, var_y = np.empty((2, *y.shape[:-1], net.outputs.n_outputs), y.dtype)
+        plain = (rows.weight == 1).all()
+        uncertain = rows.var_x is not None and rows.var_x.shape[-2] > 1
+        has_copies = _batches_with_copies(rows.keys, batch_size)
+        learn = self.learn_dense if isinstance(rows.x, np.ndarray) else self.learn_sparse
+        for number, here in enumerate(batches(y.shape[-2], batch_size)):
+            part = (..., here, slice(None)) if y.ndim == 3 else here
+            is_plain = plain or (rows.weight[..., here] == 1).all()
+            batch = Batch(
+                rows.x[part],
+                rows.var_x[part] if uncertain else rows.var_x,
+                y[part],
+                None if outputs is None else outputs[part],
+                None if is_plain else rows.weight[..., here, None],
+                _copies(rows.keys, here) if has_copies and has_copies[number] else None,
+            )
+            mu_z[part], var_y[part] = learn(batch)
+            self.number += 1
+        return mu_z, var_y
+
+    def learn_dense(self, batch: Batch):
+        if self.keep is None:
+            return self._learn(self.net, batch)
+        if self.number == 0:
+            forget(self.net.layers, self.keep[0])
+        last = self.number + 1 == len(self.keep)
+        return self._learn(self.net, batch, None if last else self.keep[self.number + 1])
+
+    def learn_sparse(self, batch: Batch):
+        """Only the parameters of the features that occur take part."""
+        first, *others = self.net.layers
+        touched: Any = slice(None)
+        if batch.var_x is None:
+            touched, places = np.unique(batch.x.indices, return_inverse=True)
+            shape = batch.x.shape[0], len(touched)
+            x = sparse.csr_array((batch.x.data, places, batch.x.indptr), shape=shape)
+            batch = batch._replace(x=x)
+        layer = Layer(first.mu[touched], first.var[touched], first.var_prior[touched])
+        if self.keep is not None:
+            self._fade([layer], touched, self.elapsed[self.number])
+            forget(others, self.keep[self.number])
+        moments = self._learn(replace(self.net, layers=[layer, *others]), batch)
+        first.mu[touched], first.var[touched] = layer.mu, layer.var
+        return moments
+
+    def _fade(self, layers, features, until) -> None:
+        """Forget what the parameters of some features have not forgotten yet."""
+        keep = np.exp2(self.faded[features] - until).astype(layers[0].mu.dtype)
+        forget(layers, keep[:, None])
+        self.faded[features] = until
+
+    def finish(self) -> None:
+        if self.keep is not None and self.faded.any():
+            self._fade(self.net.layers[:1], slice(None), self.elapsed[-1])
+
+    def _learn(self, net: Network, batch: Batch, keep_next=None):
+        n_rows = batch.y.shape[-2]
+        tape = self.tapes.get(n_rows)
+        if tape is None:
+            squares = next((tape.squares for tape in self.tapes.values()), None)
+            tape = self.tapes[n_rows] = Tape(net.layers, batch.y.shape[:-2], n_rows, squares)
+        return learn_batch(net, batch, self.joint, tape, keep_next)
+
+
+def _batches_with_copies(keys: np.ndarray | None, batch_size: int) -> list[bool]:
+    """Which batches of some rows hold copies of a row."""
+    if keys is None:
+        return []
+    whole = keys.shape[-1] // batch_size * batch_size
+    parts = [keys[..., :whole].reshape(-1, whole // batch_size, batch_size)]
+    if whole < keys.shape[-1]:
+        parts.append(keys[..., None, whole:].reshape(-1, 1, keys.shape[-1] - whole))
+    flags = []
+    for part in parts:
+        ordered = np.sort(part, axis=-1)
+        flags.extend((ordered[..., 1:] == ordered[..., :-1]).any(axis=(0, -1)))
+    return flags
+
+
+def _copies(keys, rows: slice) -> np.ndarray:
+    return keys[..., rows, None] == keys[..., None, rows]
+
+
+def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=None):
+    """Learn one batch in place; returns moments of the outputs before that, noise included.
+
+    With ``keep_next`` the network forgets afterwards, for the batch to come.
+    """
+    layers = net.layers
+    noise_var = net.noise_var.astype(layers[0].mu.dtype)
+    mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
+    message = _message(layers, tape, batch, noise_var, joint)
+    if net.learn_noise:
+        _learn_noise(net, message, noise_var, batch.weight)
+    nu, kappa = message.nu, message.kappa
+    if batch.outputs is not None:
+        nu, kappa = _scatter(nu, batch.outputs, mu_z), _scatter(kappa, batch.outputs, mu_z)
+    backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
+    return mu_z, var_z + noise_var
+
+
+def _is_one_row(weight: np.ndarray | None, n_rows: int):
+    """Whether a network has a single row; one that weighs more stands for several copies."""
+    if weight is None:
+        return n_rows == 1
+    if n_rows > 1 and weight.all():
+        return False
+    total = weight.sum(axis=-2, keepdims=True)
+    return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
+
+
+def _scatter(values: np.ndarray, outputs: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Messages of all outputs: zero where an output is not observed."""
+    out = np.zeros_like(like)
+    out.reshape(-1)[_places(out, outputs)] = values
+    return out
+
+
+def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Where the outputs of the rows stand in memory."""
+    first = np.arange(0, values.size, values.shape[-1])
+    return outputs + first.reshape(*values.shape[:-1], 1)
+
+
+def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Message:
+    mu_z, var_z, y, weight = tape.units[-1].mu_z, tape.units[-1].var_z, batch.y, batch.weight
+    if batch.outputs is not None:
+        places = _places(mu_z, batch.outputs)
+        mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
+    joint = joint and tape.n_rows > 1
+    if not joint:
+        alone = independent_message(mu_z, var_z, y, noise_var, weight)
+        # The sum of what each row would do alone overshoots where rows say the same thing. To
+        # first order it moves the outputs by K nu; that can only make the batch's own error grow
+        # if the leverages sum to more than 2. Where it would, learn from the rows jointly.
+        if tape.n_rows <= 2 or alone.leverage.sum() <= 2 or alone.leverage.sum(-2).max() <= 2:
+            return alone
+    shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
+    if joint:
+        return joint_message(mu_z, shared, own, y, noise_var, weight)
+    worse = _overshoots(alone, shared, own, y - mu_z)
+    if not worse.any():
+        return alone
+    together = joint_message(mu_z, shared, own, y, noise_var, weight)
+    return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
+
+
+def _overshoots(alone: Message, shared, own, residual) -> np.ndarray:
+    """Where the sum of the messages would make the error of the batch grow."""
+    nu = alone.nu.swapaxes(-1, -2)[..., None]
+    step = shared @ nu
+    step += own @ nu if own.ndim == shared.ndim else own[..., None] * nu
+    root = np.sqrt(alone.kappa)
+    before = root * residual
+    after = before - root * step[..., 0].swapaxes(-1, -2)
+    size = np.maximum(np.abs(before).max(axis=-2, keepdims=True), np.finfo(before.dtype).tiny)
+    with np.errstate(over="ignore"):
+        error_before = np.square(before / size).sum(axis=-2, keepdims=True)
+        error_after = np.square(after / size).sum(axis=-2, keepdims=True)
+    return ~(error_after <= error_before)  # an overflow is worse too
+
+
+def _learn_noise(net: Network, message: Message, noise_var, weight) -> None:
+    """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most."""
+    moment = noise_moment(message, noise_var, weight)
+    axes = (-2, -1) if net.outputs.shared_noise else -2
+    target = moment.sum(axis=axes, keepdims=True)
+    total: Any = moment.shape[-2]
+    if weight is not None:
+        total = weight.sum(axis=-2, keepdims=True, dtype=np.float64)
+    per_row = moment.shape[-1] if net.outputs.shared_noise else 1
+    target /= per_row * np.where(total > 0, total, 1)
+    net.rows_learned += total
+    # A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
+    step = (total / np.maximum(net.rows_learned, 1)) ** 0.6
+    target -= net.noise_var
+    target *= step
+    target += net.noise_var
+    net.noise_var[...] = np.minimum(np.maximum(target, NOISE_VAR_RANGE[0]), NOISE_VAR_RANGE[1])
+
+
+def predict_moments(
+    net: Network, x, var_x=None, prepare: Callable = lambda x, var_x: (x, var_x)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the outputs, (members, n, n_outputs), in blocks of bounded memory.
+
+    ``prepare`` turns a block of given rows into inputs of the network.
+    """
+    n_rows = x.shape[0]
+    shape = len(net.noise_var), n_rows, net.outputs.n_outputs
+    mu, var = np.empty((2, *shape), net.layers[0].mu.dtype)
+    tape = None
+    for part in batches(n_rows, block_rows(net)):
+        block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
+        block, block_var = prepare(x[part], block_var)
+        if tape is not None and tape.n_rows != block.shape[0]:
+            tape = None
+        moments = forward(net.layers, net.activation, block, block_var, tape)
+        mu[:, part], var[:, part], tape = moments
+    return mu, var
+
+
+def block_rows(net: Network) -> int:
+    widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
+    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var)))
