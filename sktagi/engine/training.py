@@ -14,7 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from .batch import output_covariance
-from .network import Layer, backward, copy_layers, forget, forward
+from .full import FullLayer, learn_full, predict_full
+from .inputs import forward_uncertain, input_rank
+from .network import Layer, backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 
 __all__ = [
@@ -42,12 +44,13 @@ class Rows(NamedTuple):
     x: Any  # (n, n_in + 1), last column ones; dense or CSR
     y: np.ndarray  # (n, n_outputs), or (n,) class numbers
     weight: np.ndarray  # (n,)
-    var_x: Any = None  # (n, n_in), or (1, n_in) for all rows alike
+    # (n, n_in), (1, n_in) for all rows alike, or covariances (n, n_in, n_in)
+    var_x: Any = None
 
     def take(self, rows: np.ndarray) -> Rows:
         """Rows by number, (members, batch), for each member its own."""
         var_x = self.var_x
-        if var_x is not None and var_x.shape[0] > 1:
+        if var_x is not None and (var_x.shape[0] > 1 or var_x.ndim == 3):
             var_x = _take(var_x, rows)
         return Rows(_take(self.x, rows), self.y[rows], self.weight[rows], var_x)
 
@@ -62,7 +65,7 @@ def _take(values, rows: np.ndarray):
 class Network:
     """A posterior: parameters and observation noise of the members."""
 
-    layers: list[Layer]
+    layers: list[Layer] | list[FullLayer]
     activation: Callable
     outputs: Any  # GaussianOutputs or ClassTree
     noise_var: np.ndarray  # (members, 1, n_outputs or 1), float64
@@ -74,15 +77,20 @@ class Network:
         if not self.rows_learned.size:
             self.rows_learned = np.zeros((len(self.noise_var), 1, 1))
 
+    @property
+    def is_full(self) -> bool:
+        return isinstance(self.layers[0], FullLayer)
+
     def copy(self) -> Network:
+        layers = [_change(layer, np.copy) for layer in self.layers]
         return Network(
-            copy_layers(self.layers), self.activation, self.outputs, self.noise_var.copy(),
+            layers, self.activation, self.outputs, self.noise_var.copy(),
             self.learn_noise, self.rows_learned.copy(),
         )  # fmt: skip
 
     def members(self, numbers) -> Network:
         """Some of the members: views for a slice, copies for an array of numbers."""
-        layers = [Layer(a.mu[numbers], a.var[numbers], a.var_prior) for a in self.layers]
+        layers = [_change(layer, lambda values: values[numbers]) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
             self.rows_learned[numbers],
@@ -92,10 +100,19 @@ class Network:
         """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
         theirs = members if theirs is None else theirs
         for mine, new in zip(self.layers, other.layers, strict=True):
-            mine.mu[members] = new.mu[theirs]
-            mine.var[members] = new.var[theirs]
+            for name in _fields_of_members(mine):
+                getattr(mine, name)[members] = getattr(new, name)[theirs]
         self.noise_var[members] = other.noise_var[theirs]
         self.rows_learned[members] = other.rows_learned[theirs]
+
+
+def _fields_of_members(layer) -> list[str]:
+    return [name for name in layer._fields if name != "var_prior"]
+
+
+def _change(layer, function: Callable):
+    """A layer whose arrays over members are replaced."""
+    return layer._replace(**{n: function(getattr(layer, n)) for n in _fields_of_members(layer)})
 
 
 class Settings(NamedTuple):
@@ -113,6 +130,11 @@ def learn_batch(net: Network, batch: Rows, settings: Settings) -> np.ndarray:
     noise_var = net.noise_var.astype(dtype)
     weight = batch.weight[..., None]
     total = weight.sum(axis=-2, keepdims=True)
+    if net.is_full:
+        log_lik, moment = learn_full(net, batch, settings.joint, settings.half_life)
+        if net.learn_noise:
+            _learn_noise(net, moment, weight, total)
+        return log_lik
     if settings.half_life is not None:
         forget(layers, np.exp2(-total / settings.half_life).astype(dtype))
     mu_z, var_z, tape = forward(layers, net.activation, batch.x, batch.var_x)
@@ -231,16 +253,22 @@ def predict_moments(
     n_rows = x.shape[0]
     mu = np.empty((len(net.noise_var), n_rows, net.outputs.n_outputs), net.layers[0].mu.dtype)
     var = np.empty_like(mu)
-    for part in batches(n_rows, block_rows(net)):
+    for part in batches(n_rows, block_rows(net, input_rank(var_x))):
         block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
         inputs = prepare(x[part], block_var)
-        mu[:, part], var[:, part], _ = forward(net.layers, net.activation, *inputs)
+        if net.is_full:
+            mu[:, part], var[:, part] = predict_full(net, *inputs)
+        elif inputs[1] is not None:
+            mu[:, part], var[:, part] = forward_uncertain(net.layers, net.activation, *inputs)
+        else:
+            mu[:, part], var[:, part], _ = forward(net.layers, net.activation, *inputs)
     return mu, var
 
 
-def block_rows(net: Network) -> int:
+def block_rows(net: Network, rank: int = 1) -> int:
+    """Rows of a block; ``rank`` is that of the inputs' covariance."""
     widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
-    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var)))
+    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var) * rank))
 
 
 @dataclass
