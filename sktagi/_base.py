@@ -348,9 +348,8 @@ class BaseTAGI(BaseEstimator):
             else:
                 var_x = np.square(X_std / moments.scale).astype(dtype)
         if not np.isfinite(var_x.data if sparse.issparse(var_x) else var_x).all():
-            raise ValueError(
-                f"X_std or X_cov is too large: a variance is not a finite {dtype} number."
-            )
+            name = "X_cov" if X_std.ndim == 3 else "X_std"
+            raise ValueError(f"{name} is too large: a variance is not a finite {dtype} number.")
         return x, var_x
 
     # Validation of input

@@ -142,8 +142,9 @@ def learn_networkwise(mu_theta, cov_theta, sizes, activation, x, cov_x, y, noise
         cov = np.block(
             [[cov_theta, (jac @ cov_z_theta).T], [jac @ cov_z_theta, jac @ cov_z @ jac.T]]
         )
-    cov_y_theta, cov_y = cov[n_theta:, :n_theta], cov[n_theta:, n_theta:] + noise_var * np.eye(
-        sizes[-1]
+    cov_y_theta, cov_y = (
+        cov[n_theta:, :n_theta],
+        cov[n_theta:, n_theta:] + noise_var * np.eye(sizes[-1]),
     )
     gain = cov_y_theta.T @ np.linalg.inv(cov_y)
     return mu_theta + gain @ (y - mu[n_theta:]), cov_theta - gain @ cov_y_theta

@@ -146,6 +146,7 @@ def forward(
             cov = _activated(cov_z, units, units)
         mu_z = units.mu_a @ layer.mu
         cov_z = _next_covariance(layer, units.mu_a, units.mu_a, cov)
+        np.einsum("roo->ro", cov_z)[...] += _rounding(layer, units.mu_a, cov)
         tape.append(units)
     return mu_z, cov_z, tape
 
@@ -177,6 +178,18 @@ def _next_covariance(layer: Posterior, mu_left, mu_right, cov) -> np.ndarray:
         weights = layer.mu[:-1]
         cov_z += weights.T @ (cov @ weights)
     return cov_z
+
+
+def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
+    """How far a variance may be off where covariances cancel: it must stay positive."""
+    square = np.square(mu_a)
+    if cov is not None:
+        square[:, :-1] += np.einsum("rkk->rk", cov)
+    return (
+        len(layer.cov)
+        * np.finfo(np.float64).eps
+        * (square @ layer.cov.diagonal().reshape(layer.mu.shape))
+    )
 
 
 def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> Units:
@@ -235,6 +248,7 @@ def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: 
     # In units of the noise, Sigma_Y = I + K: divided by nothing small, and always invertible.
     cov_y = cov[row[:, None], row, node[:, None], node] * (scale[:, None] * scale)
     root = _inverse_root(cov_y)
+    stretch = root.diagonal().max() / root.diagonal().min()
     residual = scale * (y.ravel() - mu_z[row, node])
     whitened = root @ residual
     nu = (scale * (root.T @ whitened)).reshape(observed.shape)
@@ -248,7 +262,7 @@ def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: 
             gradient = units.jac[:, :, None] * (layer.mu[:-1] @ gradient)
         gain = layer.cov @ by_theta.reshape(len(layer.cov), -1) @ root.T
         layer.mu[...] += (gain @ whitened).reshape(layer.mu.shape)
-        _subtract(layer.cov, gain)
+        _subtract(layer.cov, gain, stretch)
     return mu_z, np.einsum("roo->ro", cov_z), Message(nu, np.empty(0), leverage)
 
 
@@ -267,13 +281,14 @@ def _inverse_root(cov: np.ndarray) -> np.ndarray:
     return lapack.dtrtri(chol, lower=True, overwrite_c=True)[0]
 
 
-def _subtract(cov: np.ndarray, gain: np.ndarray) -> None:
+def _subtract(cov: np.ndarray, gain: np.ndarray, stretch: float = 1.0) -> None:
     """Sigma -= gain gain', in place.
 
-    The difference is known to rounding of the variances before: as much is left on the diagonal,
-    so that it stays positive definite where next to nothing is left of a variance.
+    The difference is known to rounding of the variances before, which the root of Sigma_Y may have
+    stretched: as much is left on the diagonal, so that it stays positive definite where next to
+    nothing is left of a variance.
     """
-    rounding = len(cov) * np.finfo(cov.dtype).eps * cov.diagonal()
+    rounding = len(cov) * stretch * np.finfo(cov.dtype).eps * cov.diagonal()
     cov -= gain @ gain.T
     cov.flat[:: len(cov) + 1] += rounding
 
@@ -286,7 +301,7 @@ def fade(layer: FullLayer, member: int, half_lives: float, rows: float) -> None:
     layer.fading[member] += half_lives
     due, cov = layer.fading[member], layer.cov[member]
     wait = min(LONGEST_WAIT, len(cov) / 32 * half_lives / rows)
-    if due < wait:
+    if due < wait or not np.isfinite(cov).all():
         return
     layer.fading[member] = 0
     prior = np.broadcast_to(layer.var_prior, layer.mu.shape[-2:]).ravel().astype(np.float64)
