@@ -433,7 +433,7 @@ def test_it_learns_the_function_and_how_far_it_is_off():
     model = small(hidden_layer_sizes=(15,), max_iter=30).fit(X[:150], y[:150])
     assert model.score(X[150:], y[150:]) > 0.9
     mean, std = model.predict(X[150:], return_std=True)
-    assert 0.8 < (np.abs(y[150:] - mean) < 2 * std).mean()
+    assert (np.abs(y[150:] - mean) < 2 * std).mean() > 0.8
 
 
 def test_classifier_learns():
@@ -472,7 +472,6 @@ def test_sparse_rows_are_learnt_as_dense_ones(standardize):
     X, y = rows()
     X[np.abs(X) < 0.5] = 0
     X_std = np.abs(X) / 10
-    # A first step of one row tells the scaling that X is sparse: it centres dense features only.
     model = small(standardize=standardize).fit(
         sparse.csr_array(X), y, X_std=sparse.csr_array(X_std)
     )
@@ -555,7 +554,7 @@ def test_a_network_too_large_names_the_memory_it_would_take():
     X, y = np.ones((5, 99)), np.arange(5.0)
     with pytest.raises(ValueError, match=r"'full' takes 0\.8 GB.*10,000 parameters.*n_members=5"):
         TAGIRegressor((100,), covariance_type="full").fit(X, y)
-    with pytest.raises(ValueError, match=r"1,250.*GB|GB.*'diag'"):
+    with pytest.raises(ValueError, match=r"10,100 parameters between 100 and 100.*'diag'"):
         TAGIClassifier((50, 100, 100), covariance_type="full").fit(X, [0, 1, 0, 1, 0])
 
 

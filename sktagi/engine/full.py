@@ -60,32 +60,31 @@ class Posterior(NamedTuple):
 
     mu: np.ndarray  # (n_in + 1, n_out)
     cov: np.ndarray  # (P, P)
-    by_units: np.ndarray  # cov as (n_in + 1)^2 x n_out^2: a pair of inputs to a pair of outputs
 
 
 class Units(NamedTuple):
     """What enters a layer: moments of each row."""
 
     mu_a: np.ndarray  # (rows, n_in + 1), last column ones
-    jac: np.ndarray | None = None  # (rows, n_in); None in the first layer
-    # What an exact activation adds to a linearised one, None for those:
-    std_z: np.ndarray | None = None
-    extra: np.ndarray | None = None  # sqrt(var_a - jac^2 var_z)
+    jac: Any = None  # (rows, n_in); None in the first layer
+    # What an exact activation adds to a linearised one; None for those:
+    std_z: Any = None
+    extra: Any = None  # sqrt(var_a - jac^2 var_z)
 
 
-class Rows(NamedTuple):
-    """Rows of a batch for one network."""
+class Batch(NamedTuple):
+    """Rows for one network."""
 
     x: np.ndarray  # (rows, n_in + 1)
     y: np.ndarray
     weight: np.ndarray  # (rows,), positive
     cov_x: np.ndarray | None  # (rows or 1, n_in, n_in)
 
-    def __getitem__(self, part) -> Rows:
+    def take(self, part) -> Batch:
         cov_x = self.cov_x
         if cov_x is not None and len(cov_x) > 1:
             cov_x = cov_x[part]
-        return Rows(self.x[part], self.y[part], self.weight[part], cov_x)
+        return Batch(self.x[part], self.y[part], self.weight[part], cov_x)
 
 
 # Prior
@@ -121,15 +120,8 @@ def full_prior(layers: Sequence[Layer]) -> list[FullLayer]:
 
 
 def posterior(layers: Sequence[FullLayer], member: int) -> list[Posterior]:
-    """The layers of one member, ready for ``forward``."""
-    parts = []
-    for layer in layers:
-        n_in, n_out = layer.mu.shape[-2:]
-        cov = layer.cov[member]
-        by_units = cov.reshape(n_in, n_out, n_in, n_out).transpose(0, 2, 1, 3)
-        by_units = by_units.reshape(n_in * n_in, n_out * n_out)
-        parts.append(Posterior(layer.mu[member].astype(np.float64), cov, by_units))
-    return parts
+    """The layers of one member: copies of the means, views of the covariances."""
+    return [Posterior(a.mu[member].astype(np.float64), a.cov[member]) for a in layers]
 
 
 def forward(
@@ -158,7 +150,7 @@ def cross_covariance(
 
     Errors of inputs are independent between rows: they count within a row only.
     """
-    cov = None
+    cov: Any = None
     for layer, units in zip(layers, tape, strict=True):
         ours, theirs = _of_rows(units, left), _of_rows(units, right)
         if units.jac is not None:
@@ -169,15 +161,24 @@ def cross_covariance(
 
 def _next_covariance(layer: Posterior, mu_left, mu_right, cov) -> np.ndarray:
     """cov(Z_left, Z_right) from the units of a layer and their covariance (module docstring)."""
-    n_out = layer.mu.shape[1]
     moment = mu_left[:, :, None] * mu_right[:, None, :]
     if cov is not None:
         moment[:, :-1, :-1] += cov  # the last unit is the constant of the bias
-    cov_z = (moment.reshape(len(moment), -1) @ layer.by_units).reshape(-1, n_out, n_out)
+    cov_z = _sum_over_weights(layer, moment)
     if cov is not None:
         weights = layer.mu[:-1]
         cov_z += weights.T @ (cov @ weights)
     return cov_z
+
+
+def _sum_over_weights(layer: Posterior, moment: np.ndarray) -> np.ndarray:
+    """sum_kl cov(W_ko, W_lp) m_kl for each pair of rows."""
+    n_in, n_out = layer.mu.shape
+    cov_w = layer.cov.reshape(n_in, n_out, n_in, n_out)
+    if len(moment) == 1:  # without a copy of cov, which takes longer than one sum over it
+        return np.einsum("kolp,kl->op", cov_w, moment[0])[None]
+    by_units = cov_w.transpose(0, 2, 1, 3).reshape(n_in * n_in, n_out * n_out)
+    return (moment.reshape(len(moment), -1) @ by_units).reshape(-1, n_out, n_out)
 
 
 def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
@@ -185,11 +186,8 @@ def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
     square = np.square(mu_a)
     if cov is not None:
         square[:, :-1] += np.einsum("rkk->rk", cov)
-    return (
-        len(layer.cov)
-        * np.finfo(np.float64).eps
-        * (square @ layer.cov.diagonal().reshape(layer.mu.shape))
-    )
+    var_w = layer.cov.diagonal().reshape(layer.mu.shape)
+    return len(layer.cov) * np.finfo(np.float64).eps * (square @ var_w)
 
 
 def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> Units:
@@ -209,20 +207,26 @@ def _activated(cov_z: np.ndarray, left: Units, right: Units) -> np.ndarray:
     correlation, the next order of its expansion: a covariance too, and the whole rest for copies.
     """
     cov = left.jac[:, :, None] * cov_z * right.jac[:, None, :]
-    if left.extra is not None and right.extra is not None:
+    if left.extra is not None:
         rho = cov_z / (left.std_z[:, :, None] * right.std_z[:, None, :])
         cov += np.square(rho) * left.extra[:, :, None] * right.extra[:, None, :]
     return cov
 
 
+def _block(layers: Sequence[Posterior]) -> int:
+    """Pairs of rows whose covariances are computed at once."""
+    return max(1, PAIR_ELEMENTS // max(np.square(layer.mu.shape).sum() for layer in layers))
+
+
 def _of_rows(units: Units, rows: np.ndarray) -> Units:
-    return Units(*(None if values is None else values[rows] for values in units))
+    parts = {name: v[rows] for name, v in units._asdict().items() if v is not None}
+    return Units(**parts)
 
 
 # Backward pass
 
 
-def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: Rows, noise_var):
+def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: Batch, noise_var):
     """Condition the posterior on rows in place (Eq. 14-16), all of them at once.
 
     Returns the rows' moments before that, (rows, n_out), and the message.
@@ -231,8 +235,7 @@ def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: 
     n_rows, n_out = mu_z.shape
     cov = np.zeros((n_rows, n_rows, n_out, n_out))
     left, right = np.triu_indices(n_rows, 1)
-    widest = max(len(layer.by_units) + layer.by_units.shape[1] for layer in layers)
-    block = max(1, PAIR_ELEMENTS // widest)
+    block = _block(layers)
     for start in range(0, len(left), block):
         pair = left[start : start + block], right[start : start + block]
         cov[pair] = cross_covariance(layers, tape, *pair)
@@ -342,7 +345,7 @@ def learn_full(net, batch, joint: bool, half_life) -> tuple[np.ndarray, np.ndarr
                 fade(layer, member, total / half_life, total)
         parts = [slice(None)] if joint else [slice(i, i + 1) for i in range(len(used))]
         for part in parts if len(used) else []:
-            given = rows[part]
+            given = rows.take(part)
             layers = posterior(net.layers, member)
             mu_z, var_z, message = condition(layers, net.activation, net.outputs, given, noise_var)
             for layer, new in zip(net.layers, layers, strict=True):
@@ -362,8 +365,7 @@ def predict_full(net, x, var_x=None) -> tuple[np.ndarray, np.ndarray]:
     means, variances = [], []
     for member in range(len(net.noise_var)):
         layers = posterior(net.layers, member)
-        widest = max(len(layer.by_units) + layer.by_units.shape[1] for layer in layers)
-        block = max(1, PAIR_ELEMENTS // widest)
+        block = _block(layers)
         for start in range(0, len(x), block):
             part = slice(start, start + block)
             part_cov = cov_x[part] if cov_x is not None and len(cov_x) > 1 else cov_x
@@ -374,19 +376,19 @@ def predict_full(net, x, var_x=None) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(means).reshape(shape), np.concatenate(variances).reshape(shape)
 
 
-def _rows_of_member(batch, member: int) -> tuple[Rows, np.ndarray]:
+def _rows_of_member(batch, member: int) -> tuple[Batch, np.ndarray]:
     """The rows of a member that have a weight, and their numbers."""
     used = np.flatnonzero(batch.weight[member])
     var_x = batch.var_x
     if isinstance(var_x, list) or np.ndim(var_x) > 2:  # otherwise (1, n_in), for all rows alike
         var_x = var_x[member]
-    rows = Rows(
+    rows = Batch(
         _dense(batch.x[member]).astype(np.float64),
         batch.y[member],
         batch.weight[member].astype(np.float64),
         _covariances(var_x),
     )
-    return rows[used], used
+    return rows.take(used), used
 
 
 def _dense(values: Any) -> np.ndarray:

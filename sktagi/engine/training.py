@@ -16,7 +16,7 @@ from scipy import sparse
 from .batch import output_covariance
 from .full import FullLayer, learn_full, predict_full
 from .inputs import forward_uncertain, input_rank
-from .network import Layer, backward, forget, forward
+from .network import backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 
 __all__ = [
@@ -65,7 +65,7 @@ def _take(values, rows: np.ndarray):
 class Network:
     """A posterior: parameters and observation noise of the members."""
 
-    layers: list[Layer] | list[FullLayer]
+    layers: list[Any]  # Layer, or FullLayer for full covariances
     activation: Callable
     outputs: Any  # GaussianOutputs or ClassTree
     noise_var: np.ndarray  # (members, 1, n_outputs or 1), float64
