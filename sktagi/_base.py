@@ -344,13 +344,14 @@ class BaseTAGI(BaseEstimator):
             if sparse.issparse(X_std):
                 var_x = X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
             elif X_std.ndim == 3:
-                var_x = (X_std / moments.scale[:, None] / moments.scale).astype(dtype)
+                distinct = X_std if X_std.strides[0] else X_std[:1]  # one matrix for all rows
+                var_x = (distinct / moments.scale[:, None] / moments.scale).astype(dtype)
             else:
                 var_x = np.square(X_std / moments.scale).astype(dtype)
         if not np.isfinite(var_x.data if sparse.issparse(var_x) else var_x).all():
             name = "X_cov" if X_std.ndim == 3 else "X_std"
             raise ValueError(f"{name} is too large: a variance is not a finite {dtype} number.")
-        return x, var_x
+        return x, np.broadcast_to(var_x, X_std.shape) if X_std.ndim == 3 else var_x
 
     # Validation of input
 

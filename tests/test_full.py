@@ -317,16 +317,23 @@ def test_all_evidence_fades_to_the_prior():
 
 
 def test_fading_waits_for_some_rows_and_is_not_lost():
-    net, other = random_network([8, 40], seed=25), random_network([8, 40], seed=25)
+    net, other = random_network([8, 41], seed=25), random_network([8, 41], seed=25)
     layer, at_once = net.layers[0], other.layers[0]
     before = layer.cov.copy()
-    for _ in range(11):  # 360 parameters: every 11.25 rows
+    for _ in range(46):  # 369 parameters: every 46.1 rows
         fade(layer, 0, 1e-3, rows=1.0)
         np.testing.assert_array_equal(layer.cov, before)
     fade(layer, 0, 1e-3, rows=1.0)
-    fade(at_once, 0, 12e-3, rows=12.0)
+    fade(at_once, 0, 47e-3, rows=47.0)
     np.testing.assert_allclose(layer.cov, at_once.cov, rtol=1e-9)
     assert (layer.cov != before).any()
+
+
+def test_fading_does_not_wait_for_long_in_half_lives():
+    net = random_network([8, 41], seed=26)
+    before = net.layers[0].cov.copy()
+    fade(net.layers[0], 0, 0.1, rows=1.0)
+    assert (net.layers[0].cov != before).any()
 
 
 def test_fading_leaves_the_prior_alone():

@@ -36,8 +36,9 @@ __all__ = ["FullLayer", "check_size", "full_prior", "learn_full", "predict_full"
 LARGEST_LAYER = 5000
 # Elements of an array over pairs of rows.
 PAIR_ELEMENTS = 1 << 21
-# Fading costs cubic time in the parameters P of a layer. It may wait for P / 32 rows, when it costs
-# about as much as learning them, but not for more than this share of a half-life.
+# Fading takes cubic time in the parameters P of a layer. It waits for P / 8 rows, when it costs
+# about as much as learning them, but not for more than a sixteenth of a half-life.
+ROWS_A_PARAMETER = 1 / 8
 LONGEST_WAIT = 1 / 16
 
 
@@ -300,10 +301,13 @@ def _subtract(cov: np.ndarray, gain: np.ndarray, stretch: float = 1.0) -> None:
 
 
 def fade(layer: FullLayer, member: int, half_lives: float, rows: float) -> None:
-    """Let evidence fade: Sigma^-1 <- (1 - g) Sigma_0^-1 + g Sigma^-1 with g = 2^-half_lives."""
+    """Let evidence fade: Sigma^-1 <- (1 - g) Sigma_0^-1 + g Sigma^-1 with g = 2^-half_lives.
+
+    ``half_lives`` pass with ``rows``; cov may follow some rows later.
+    """
     layer.fading[member] += half_lives
     due, cov = layer.fading[member], layer.cov[member]
-    wait = min(LONGEST_WAIT, len(cov) / 32 * half_lives / rows)
+    wait = min(LONGEST_WAIT, ROWS_A_PARAMETER * len(cov) * half_lives / rows)
     if due < wait or not np.isfinite(cov).all():
         return
     layer.fading[member] = 0
