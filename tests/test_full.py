@@ -562,10 +562,4 @@ def test_a_network_too_large_names_the_memory_it_would_take():
     with pytest.raises(ValueError, match=r"'full' takes 0\.8 GB.*10,000 parameters.*n_members=5"):
         TAGIRegressor((100,), covariance_type="full").fit(X, y)
     with pytest.raises(ValueError, match=r"10,100 parameters between 100 and 100.*'diag'"):
-        TAGIClassifier((50, 100, 100), covariance_type="full").fit(X, [0, 1, 0, 1, 0])
-
-
-@pytest.mark.parametrize("bad", ["Full", None, True, "tied", 1])
-def test_covariance_type_is_checked(bad):
-    with pytest.raises(ValueError, match="covariance_type must be one of 'diag', 'full'"):
-        TAGIRegressor(covariance_type=bad).fit(*rows())
+        TAGIClassifier((10, 100, 100), covariance_type="full").fit(X, [0, 1, 0, 1, 0])
