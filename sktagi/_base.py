@@ -16,8 +16,9 @@ from ._params import check_params, hidden_sizes
 from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
-from ._validation import check_rng, check_weight, check_X_std, known_frame
+from ._validation import check_rng, check_weight, check_X_cov, check_X_std, known_frame
 from .engine.activations import ACTIVATIONS
+from .engine.full import check_size, full_prior
 from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
 from .engine.network import draw_prior
 from .engine.training import History, fit_epochs
@@ -25,7 +26,7 @@ from .engine.training import History, fit_epochs
 __all__ = ["BaseTAGI"]
 
 BLOCK_ROWS = 8192  # of predictions
-AUTO_BATCH_SIZE = 64
+AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
 
 
@@ -35,7 +36,7 @@ class Given(NamedTuple):
     X: np.ndarray | sparse.csr_array
     y: np.ndarray  # (n, n_targets) values, or (n,) class numbers
     weight: np.ndarray
-    X_std: np.ndarray | sparse.csr_array | None
+    X_std: np.ndarray | sparse.csr_array | None  # (n or 1, d), or covariances (n, d, d)
 
     def positive(self) -> Given:
         """The rows that have a weight: the others are as if they were not there."""
@@ -63,6 +64,7 @@ class BaseTAGI(BaseEstimator):
         sigma_v="auto",
         batch_size="auto",
         batch_inference="joint",
+        covariance_type="diag",
         max_iter=100,
         half_life="auto",
         early_stopping=True,
@@ -83,6 +85,7 @@ class BaseTAGI(BaseEstimator):
         self.sigma_v = sigma_v
         self.batch_size = batch_size
         self.batch_inference = batch_inference
+        self.covariance_type = covariance_type
         self.max_iter = max_iter
         self.half_life = half_life
         self.early_stopping = early_stopping
@@ -100,11 +103,11 @@ class BaseTAGI(BaseEstimator):
 
     # Fitting
 
-    def _fit(self, X, y, sample_weight, X_std):
+    def _fit(self, X, y, sample_weight, X_std, X_cov):
         with self._unchanged_if_it_fails():
             check_params(self.get_params(deep=False))
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
-            data = self._validate_rows(X, y, sample_weight, X_std, first=not warm).positive()
+            data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm).positive()
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             if warm:
@@ -126,12 +129,12 @@ class BaseTAGI(BaseEstimator):
             self._keep(net)
         return self
 
-    def _partial_fit(self, X, y, sample_weight, X_std, classes=None):
+    def _partial_fit(self, X, y, sample_weight, X_std, X_cov, classes=None):
         with self._unchanged_if_it_fails():
             check_params(self.get_params(deep=False))
             first = not self.__sklearn_is_fitted__()
             data = self._validate_rows(
-                X, y, sample_weight, X_std, first=first, incremental=True, classes=classes
+                X, y, sample_weight, X_std, X_cov, first=first, incremental=True, classes=classes
             ).positive()
             if first:
                 rng = check_rng(self.random_state)
@@ -192,6 +195,9 @@ class BaseTAGI(BaseEstimator):
         outputs = self._observation_model()
         dtype = data.X.dtype
         sizes = (data.X.shape[1], *hidden_sizes(self.hidden_layer_sizes), outputs.n_outputs)
+        is_full = self.covariance_type == "full"
+        if is_full:
+            check_size(sizes, self.n_members)
         layers = draw_prior(
             sizes, member_rngs, weight_gain=self.weight_gain, bias_variance=self.bias_variance,
             dtype=dtype,
@@ -200,7 +206,7 @@ class BaseTAGI(BaseEstimator):
         sigma_v = 1.0 if learn_noise else float(self.sigma_v)
         n_noise = 1 if outputs.shared_noise else outputs.n_outputs
         return Network(
-            layers,
+            full_prior(layers) if is_full else layers,
             ACTIVATIONS[self.activation],
             outputs,
             np.full((self.n_members, 1, n_noise), sigma_v**2),
@@ -221,6 +227,8 @@ class BaseTAGI(BaseEstimator):
                 "n_members must be as in the fit that is continued: "
                 f"{len(net.noise_var)} are fitted, {self.n_members} are asked for."
             )
+        if (self.covariance_type == "full") != net.is_full:
+            raise ValueError("covariance_type must be as in the fit that is continued.")
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
         net.activation = ACTIVATIONS[self.activation]
@@ -238,11 +246,13 @@ class BaseTAGI(BaseEstimator):
         )  # fmt: skip
 
     def _settings(self, net: Network, n_rows: int) -> Settings:
-        batch_size = AUTO_BATCH_SIZE if isinstance(self.batch_size, str) else int(self.batch_size)
+        batch_size = self.batch_size
+        if isinstance(batch_size, str):
+            batch_size = AUTO_BATCH_SIZE[self.covariance_type]
         half_life = self.half_life
         if isinstance(half_life, str):
             half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
-        return Settings(min(batch_size, n_rows), self.batch_inference == "joint", half_life)
+        return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
     def _learn(self, net, data, train, validation, member_rngs, continued) -> History:
         rows = self._prepare(data, net)
@@ -326,16 +336,20 @@ class BaseTAGI(BaseEstimator):
         with np.errstate(over="ignore"):
             if sparse.issparse(X_std):
                 var_x = X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
+            elif X_std.ndim == 3:
+                distinct = X_std if X_std.strides[0] else X_std[:1]  # one matrix for all rows
+                var_x = (distinct / moments.scale[:, None] / moments.scale).astype(dtype)
             else:
                 var_x = np.square(X_std / moments.scale).astype(dtype)
         if not np.isfinite(var_x.data if sparse.issparse(var_x) else var_x).all():
-            raise ValueError(f"X_std is too large: its square is not a finite {dtype} number.")
-        return x, var_x
+            name = "X_cov" if X_std.ndim == 3 else "X_std"
+            raise ValueError(f"{name} is too large: a variance is not a finite {dtype} number.")
+        return x, np.broadcast_to(var_x, X_std.shape) if X_std.ndim == 3 else var_x
 
     # Validation of input
 
     def _validate_rows(
-        self, X, y, sample_weight, X_std, *, first, incremental=False, classes=None
+        self, X, y, sample_weight, X_std, X_cov, *, first, incremental=False, classes=None
     ) -> Given:
         if y is None:
             raise ValueError(
@@ -347,20 +361,24 @@ class BaseTAGI(BaseEstimator):
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
         weight = check_weight(sample_weight, X.shape[0])
-        return Given(X, y, weight, self._check_X_std(X_std, X))
+        if X_cov is not None and self.covariance_type != "full":
+            raise ValueError(
+                "X_cov is learnt from with covariance_type='full' only: with 'diag', give X_std."
+            )
+        return Given(X, y, weight, self._check_uncertainty(X_std, X_cov, X))
 
     def _validate_X(self, X):
         check_is_fitted(self)
         dtype = self._net.layers[0].mu.dtype
         return validate_data(self, known_frame(X), reset=False, accept_sparse="csr", dtype=dtype)
 
-    def _moments(self, X, X_std):
+    def _moments(self, X, X_std, X_cov):
         """Moments of the output units in standardised units, block of rows by block.
 
         An iterator of (mu_z, var_z), each (members, rows, n_outputs).
         """
         X = self._validate_X(X)
-        X_std = self._check_X_std(X_std, X)
+        X_std = self._check_uncertainty(X_std, X_cov, X)
         dtype = self._net.layers[0].mu.dtype
 
         def block(part):
@@ -371,7 +389,12 @@ class BaseTAGI(BaseEstimator):
 
         return map(block, batches(X.shape[0], BLOCK_ROWS))
 
-    def _check_X_std(self, X_std, X):
+    def _check_uncertainty(self, X_std, X_cov, X):
+        """Standard deviations of the inputs, or their covariances, which have three axes."""
+        if X_std is not None and X_cov is not None:
+            raise ValueError("Give X_std or X_cov, not both: X_cov holds the variances too.")
+        if X_cov is not None:
+            return check_X_cov(X_cov, X)
         return check_X_std(X_std, X, getattr(self, "feature_names_in_", None))
 
     # Fitted attributes
@@ -405,6 +428,17 @@ class BaseTAGI(BaseEstimator):
         """Posterior variances of the biases."""
         net = self._fitted_net("intercept_vars_")
         return [self._members(layer.var[:, -1]) for layer in net.layers]
+
+    @property
+    def layer_covariances_(self) -> list[np.ndarray]:
+        """Posterior covariances of each layer's parameters, with ``covariance_type="full"``."""
+        net = self._fitted_net("layer_covariances_")
+        if not net.is_full:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute 'layer_covariances_': it is "
+                "fitted with covariance_type='diag'."
+            )
+        return [self._members(layer.cov) for layer in net.layers]
 
     @property
     def sigma_v_(self):

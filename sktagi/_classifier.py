@@ -39,12 +39,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         keeps the value that maximises the likelihood of the validation rows.
 
     batch_size : int or "auto", default="auto"
-        Rows of a batch. ``"auto"`` is 64; more than there are rows means one batch.
+        Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
+        means one batch.
 
     batch_inference : {"joint", "independent"}, default="joint"
         How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
         batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
-        turns to joint inference for a batch in which that sum would overshoot.
+        turns to joint inference for a batch in which that sum would overshoot. With full
+        covariances it learns the rows of a batch one after the other.
+
+    covariance_type : {"diag", "full"}, default="diag"
+        What is kept of the posterior: independent parameters, or one covariance matrix for the
+        parameters of each layer, and full covariances of the hidden units. ``"full"`` is for small
+        networks: its cost grows with the square of a layer's parameters, at most 5000 of them.
 
     max_iter : int, default=100
         Epochs at most. 0 gives the prior predictive.
@@ -108,6 +115,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     coef_vars_, intercept_vars_ : list of ndarray
         Posterior variances, in the same shapes.
+
+    layer_covariances_ : list of ndarray
+        Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of
+        ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
 
     sigma_v_ : float
         Observation-noise standard deviation in use.
@@ -174,6 +185,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         sigma_v="auto",
         batch_size="auto",
         batch_inference="joint",
+        covariance_type="diag",
         max_iter=100,
         half_life="auto",
         early_stopping=True,
@@ -196,6 +208,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             sigma_v=sigma_v,
             batch_size=batch_size,
             batch_inference=batch_inference,
+            covariance_type=covariance_type,
             max_iter=max_iter,
             half_life=half_life,
             early_stopping=early_stopping,
@@ -213,7 +226,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         )
         self.probit_scale = probit_scale
 
-    def fit(self, X, y, sample_weight=None, X_std=None):
+    def fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Fit the network to rows X and classes y.
 
         Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
@@ -233,14 +246,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row. Only with
+            ``covariance_type="full"``.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit(X, y, sample_weight, X_std)
+        return self._fit(X, y, sample_weight, X_std, X_cov)
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None, X_std=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None, X_std=None, X_cov=None):
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was.
@@ -263,14 +281,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row. Only with
+            ``covariance_type="full"``.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._partial_fit(X, y, sample_weight, X_std, classes)
+        return self._partial_fit(X, y, sample_weight, X_std, X_cov, classes)
 
-    def predict(self, X, X_std=None):
+    def predict(self, X, X_std=None, X_cov=None):
         """Predict the most probable class.
 
         Parameters
@@ -282,15 +305,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        log_proba = self.predict_log_proba(X, X_std=X_std)
+        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         return self.classes_[log_proba.argmax(axis=1)]
 
-    def predict_proba(self, X, return_std=False, X_std=None):
+    def predict_proba(self, X, return_std=False, X_std=None, X_cov=None):
         """Predict class probabilities, and their standard deviations if asked for.
 
         Parameters
@@ -305,6 +332,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
@@ -314,7 +345,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             How far a probability may be off, given what the network does not know and the noise;
             only if ``return_std``.
         """
-        blocks = self._output_moments(X, X_std)
+        blocks = self._output_moments(X, X_std, X_cov)
         tree, probas, stds = self._net.outputs, [], []
         for mu_z, var_y in blocks:
             proba = np.exp(tree.log_proba(mu_z, var_y))
@@ -328,7 +359,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
         return np.concatenate(probas).astype(dtype)
 
-    def predict_log_proba(self, X, X_std=None):
+    def predict_log_proba(self, X, X_std=None, X_cov=None):
         """Predict logarithms of class probabilities.
 
         Parameters
@@ -340,13 +371,17 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         log_proba : ndarray of shape (n_samples, n_classes)
             Finite even where a probability underflows to zero.
         """
         blocks = []
-        for mu_z, var_y in self._output_moments(X, X_std):
+        for mu_z, var_y in self._output_moments(X, X_std, X_cov):
             log_proba = self._net.outputs.log_proba(mu_z, var_y)
             blocks.append(logsumexp(log_proba, axis=0) - np.log(len(log_proba)))
         return np.concatenate(blocks).astype(self._net.layers[0].mu.dtype)
@@ -376,7 +411,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         right = predicted == class_numbers(y, self.classes_, refuse=False)
         return float(np.average(right, weights=check_weight(sample_weight, len(y))))
 
-    def log_likelihood(self, X, y, sample_weight=None, X_std=None):
+    def log_likelihood(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Mean log probability of the classes y: minus the log-loss.
 
         Parameters
@@ -394,12 +429,16 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         log_likelihood : float
             The mean over the rows.
         """
-        log_proba = self.predict_log_proba(X, X_std=X_std)
+        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         y = column_or_1d(as_labels(y))
         check_consistent_length(log_proba, y)
         chosen = log_proba[np.arange(len(y)), class_numbers(y, self.classes_)]
@@ -447,9 +486,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _observation_model(self) -> ClassTree:
         return ClassTree(len(self.classes_), float(self.probit_scale))
 
-    def _output_moments(self, X, X_std):
+    def _output_moments(self, X, X_std, X_cov):
         """Moments of the observed outputs in float64, block of rows by block."""
         return (
             (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.noise_var)
-            for mu_z, var_z in self._moments(X, X_std)
+            for mu_z, var_z in self._moments(X, X_std, X_cov)
         )

@@ -27,6 +27,7 @@ def check_params(params: dict) -> None:
     hidden_sizes(params["hidden_layer_sizes"])
     _one_of(params, "activation", tuple(ACTIVATIONS))
     _one_of(params, "batch_inference", ("joint", "independent"))
+    _one_of(params, "covariance_type", ("diag", "full"))
     for name, lowest in (("max_iter", 0), ("n_iter_no_change", 1), ("n_members", 1)):
         if not _is_int(params[name], lowest):
             _refuse(name, params[name], f"an integer >= {lowest}")

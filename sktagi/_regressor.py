@@ -38,12 +38,19 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         keeps the value that maximises the likelihood of the validation rows.
 
     batch_size : int or "auto", default="auto"
-        Rows of a batch. ``"auto"`` is 64; more than there are rows means one batch.
+        Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
+        means one batch.
 
     batch_inference : {"joint", "independent"}, default="joint"
         How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
         batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
-        turns to joint inference for a batch in which that sum would overshoot.
+        turns to joint inference for a batch in which that sum would overshoot. With full
+        covariances it learns the rows of a batch one after the other.
+
+    covariance_type : {"diag", "full"}, default="diag"
+        What is kept of the posterior: independent parameters, or one covariance matrix for the
+        parameters of each layer, and full covariances of the hidden units. ``"full"`` is for small
+        networks: its cost grows with the square of a layer's parameters, at most 5000 of them.
 
     max_iter : int, default=100
         Epochs at most. 0 gives the prior predictive.
@@ -103,6 +110,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     coef_vars_, intercept_vars_ : list of ndarray
         Posterior variances, in the same shapes.
 
+    layer_covariances_ : list of ndarray
+        Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of
+        ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
+
     sigma_v_ : float, or ndarray of shape (n_targets,)
         Observation-noise standard deviation in use.
 
@@ -158,7 +169,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     # With metadata routing enabled, a pipeline passes return_std on to predict.
     __metadata_request__predict = {"return_std": True}
 
-    def fit(self, X, y, sample_weight=None, X_std=None):
+    def fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Fit the network to rows X and targets y.
 
         Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
@@ -178,14 +189,19 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row. Only with
+            ``covariance_type="full"``.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit(X, y, sample_weight, X_std)
+        return self._fit(X, y, sample_weight, X_std, X_cov)
 
-    def partial_fit(self, X, y, sample_weight=None, X_std=None):
+    def partial_fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was.
@@ -205,14 +221,19 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row. Only with
+            ``covariance_type="full"``.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._partial_fit(X, y, sample_weight, X_std)
+        return self._partial_fit(X, y, sample_weight, X_std, X_cov)
 
-    def predict(self, X, return_std=False, X_std=None):
+    def predict(self, X, return_std=False, X_std=None, X_cov=None):
         """Predict the mean, and the standard deviation if asked for.
 
         Parameters
@@ -227,6 +248,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
@@ -235,12 +260,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         std : ndarray, same shape
             Predictive standard deviation; only if ``return_std``.
         """
-        mean, epistemic, aleatoric = self._predictive(X, X_std)
+        mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
         if return_std:
             return mean, np.sqrt(epistemic + aleatoric).astype(mean.dtype)
         return mean
 
-    def predict_variance(self, X, X_std=None):
+    def predict_variance(self, X, X_std=None, X_cov=None):
         """Split the predictive variance into the network's part and the noise's part.
 
         Parameters
@@ -252,6 +277,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         epistemic : ndarray of shape (n_samples,) or (n_samples, n_targets)
@@ -260,11 +289,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         aleatoric : ndarray, same shape
             Variance of the observation noise. The two add up to the square of predict's std.
         """
-        mean, epistemic, aleatoric = self._predictive(X, X_std)
+        mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
         aleatoric = np.broadcast_to(aleatoric, epistemic.shape)
         return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
 
-    def predict_quantiles(self, X, quantiles, X_std=None):
+    def predict_quantiles(self, X, quantiles, X_std=None, X_cov=None):
         """Quantiles of the predictive distribution, a Gaussian.
 
         Parameters
@@ -279,16 +308,20 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         quantiles : ndarray of shape (n_samples, n_quantiles)
             ``(n_samples, n_targets, n_quantiles)`` for several targets.
         """
         quantiles = check_probabilities(quantiles, "quantiles")
-        mean, std = self.predict(X, return_std=True, X_std=X_std)
+        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         return mean[..., None] + std[..., None] * ndtri(quantiles).astype(std.dtype)
 
-    def predict_interval(self, X, coverage=0.9, X_std=None):
+    def predict_interval(self, X, coverage=0.9, X_std=None, X_cov=None):
         """Central interval that holds the target with probability ``coverage``.
 
         Parameters
@@ -303,6 +336,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         interval : ndarray of shape (n_samples, 2)
@@ -311,9 +348,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         if np.ndim(coverage) != 0:
             raise ValueError(f"coverage must be one number; got {coverage!r}.")
         coverage = check_probabilities(coverage, "coverage")[0]
-        return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std)
+        return self.predict_quantiles(
+            X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std, X_cov=X_cov
+        )
 
-    def sample_y(self, X, n_samples=1, random_state=0, X_std=None):
+    def sample_y(self, X, n_samples=1, random_state=0, X_std=None, X_cov=None):
         """Draw targets from the predictive distribution of each row.
 
         That is a Gaussian with predict's mean and std; rows are drawn independently of each other.
@@ -333,17 +372,21 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples)
             ``(n_samples_X, n_targets, n_samples)`` for several targets.
         """
         n_samples = check_count(n_samples, "n_samples")
-        mean, std = self.predict(X, return_std=True, X_std=X_std)
+        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         draws = check_rng(random_state).standard_normal((*mean.shape, n_samples))
         return (mean[..., None] + std[..., None] * draws).astype(mean.dtype)
 
-    def log_likelihood(self, X, y, sample_weight=None, X_std=None):
+    def log_likelihood(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Mean log predictive density of y.
 
         Parameters
@@ -361,12 +404,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
             X.
 
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
         Returns
         -------
         log_likelihood : float
             The mean over the rows; a row's density is that of all its targets.
         """
-        mean, std = self.predict(X, return_std=True, X_std=X_std)
+        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
 
     def __sklearn_tags__(self):
@@ -413,9 +460,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _standardised_targets(self, y, dtype):
         return self._y_moments.standardise(y, dtype)
 
-    def _predictive(self, X, X_std):
+    def _predictive(self, X, X_std, X_cov):
         """Mean, variance of the network and variance of the noise, in original units."""
-        blocks = self._moments(X, X_std)
+        blocks = self._moments(X, X_std, X_cov)
         scale, center = self._y_moments.scale, self._y_moments.mean
         means, variances = [], []
         for mu_z, var_z in blocks:

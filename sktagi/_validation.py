@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 
 __all__ = [
+    "check_X_cov",
     "check_X_std",
     "check_count",
     "check_probabilities",
@@ -89,6 +90,39 @@ def check_X_std(X_std, X, names=None):
         return X_std
     n_rows = shape[0] if len(shape) == 2 else 1
     return np.broadcast_to(X_std, (n_rows, X.shape[1]))
+
+
+def check_X_cov(X_cov, X):
+    """Covariance matrices of the inputs, (n, d, d); one for all rows is repeated as a view."""
+    if X_cov is None:
+        return None
+    X_cov = _as_floats(X_cov, "X_cov")
+    n_rows, n_features = X.shape
+    shapes = (n_features, n_features), (n_rows, n_features, n_features)
+    if X_cov.shape not in shapes:
+        raise ValueError(
+            f"X_cov has shape {X_cov.shape}, which does not fit X: it must be {shapes[0]}, or "
+            f"{shapes[1]} for a matrix of each row."
+        )
+    if not np.isfinite(X_cov).all():
+        raise ValueError("X_cov must be finite.")
+    matrices = X_cov.reshape(-1, n_features, n_features)
+    size = np.einsum("rkk->rk", matrices)
+    # A matrix is judged with variances of 1, so that the units of the features do not matter.
+    scale = np.sqrt(np.maximum(size, 0))
+    unit = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+    correlation = matrices * unit[:, :, None] * unit[:, None, :]
+    # What has no variance has no covariance either.
+    lost = (matrices != 0) & ((scale[:, :, None] == 0) | (scale[:, None, :] == 0))
+    lowest = np.linalg.eigvalsh(correlation).min(initial=0)
+    if (size < 0).any() or lost.any() or lowest < -1e-6:
+        raise ValueError("X_cov must be positive semi-definite: no variance may be negative.")
+    if not np.allclose(correlation, correlation.swapaxes(-1, -2), rtol=0, atol=1e-6):
+        raise ValueError("X_cov must be symmetric.")
+    if not matrices.any():
+        return None
+    matrices = (matrices + matrices.swapaxes(-1, -2)) / 2
+    return np.broadcast_to(matrices, shapes[1])
 
 
 def check_probabilities(values, name: str) -> np.ndarray:

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from sktagi.engine import activations
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.learning import Network, Rows
 from sktagi.engine.network import Layer
@@ -86,6 +87,4 @@ def assert_same_posterior(net, other, tol):
 
 def activate(name, mu_z, var_z):
     """mu_a, var_a and jac of an activation function, in new arrays."""
-    out = tuple(np.full_like(mu_z, np.nan) for _ in range(3))
-    ACTIVATIONS[name](mu_z, var_z, *out)
-    return out
+    return activations.activate(ACTIVATIONS[name], mu_z, var_z)

@@ -14,7 +14,20 @@ from sktagi import TAGIClassifier, TAGIRegressor
 ESTIMATORS = [TAGIRegressor, TAGIClassifier]
 
 
-@parametrize_with_checks([TAGIRegressor(), TAGIClassifier()])
+SMALL_AND_FULL = {
+    "hidden_layer_sizes": (6,), "covariance_type": "full", "n_members": 2, "max_iter": 12,
+    "batch_size": 64,
+}  # fmt: skip
+
+
+@parametrize_with_checks(
+    [
+        TAGIRegressor(),
+        TAGIClassifier(),
+        TAGIRegressor(**SMALL_AND_FULL),
+        TAGIClassifier(**SMALL_AND_FULL),
+    ]
+)
 def test_scikit_learn_check_passes(estimator, check):
     check(estimator)
 
@@ -49,7 +62,8 @@ def test_clone_has_the_parameters_and_nothing_fitted(estimator):
 def test_get_params_round_trip(estimator):
     changed = {
         "hidden_layer_sizes": (3, 4), "activation": "tanh", "sigma_v": 0.2, "batch_size": 7,
-        "batch_inference": "independent", "max_iter": 2, "half_life": None,
+        "batch_inference": "independent", "covariance_type": "full", "max_iter": 2,
+        "half_life": None,
         "early_stopping": False, "validation_fraction": 0.3, "n_iter_no_change": 4, "tol": 0.0,
         "n_members": 3, "standardize": False, "weight_gain": 0.5, "bias_variance": 0.2,
         "shuffle": False, "random_state": 5, "warm_start": True, "verbose": 1,

@@ -3,8 +3,9 @@
 Read in this order, the modules are the paper: ``gaussian`` (moments of products, Eq. 3-6),
 ``activations`` (Eq. 11-12), ``network`` (prior, forward and backward pass, Eq. 8-10 and 14-16),
 ``batch`` (rows of a batch are correlated), ``noise`` (observation model, Eq. 1 and 14), ``tree``
-(classes, App. C), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
-stopping).
+(classes, App. C), ``inputs`` (uncertain inputs in predictions, Eq. 18), ``full`` (full covariances,
+Eq. 10-16), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
+stopping). ``keys`` finds copies of rows.
 
 Arrays may carry leading axes, as in ``numpy.linalg``: each index is a network of its own.
 """

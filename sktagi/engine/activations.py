@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, ndtr
 
-__all__ = ["ACTIVATIONS", "LEAKY_SLOPE"]
+__all__ = ["ACTIVATIONS", "LEAKY_SLOPE", "activate"]
 
 LEAKY_SLOPE = 0.01
 
@@ -79,3 +79,10 @@ def relu_exact(mu_z, var_z, mu_a, var_a, jac):
 ACTIVATIONS: dict[str, Callable] = {
     f.__name__: f for f in (identity, relu, leaky_relu, tanh, logistic, softplus, relu_exact)
 }
+
+
+def activate(activation: Callable, mu_z: np.ndarray, var_z: np.ndarray):
+    """mu_a, var_a and jac in new arrays."""
+    mu_a, var_a, jac = np.empty((3, *mu_z.shape), mu_z.dtype)
+    activation(mu_z, var_z, mu_a, var_a, jac)
+    return mu_a, var_a, jac

@@ -14,8 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from .batch import output_covariance
+from .full import FullLayer, learn_full, predict_full
+from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
-from .network import Layer, Tape, backward, copy_layers, forget, forward
+from .network import Layer, Tape, backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 
 __all__ = ["Network", "Rows", "Settings", "batches", "learn_rows", "predict_moments"]
@@ -32,7 +34,8 @@ class Rows(NamedTuple):
     x: Any  # (n, n_in + 1), last column ones; dense or CSR
     y: np.ndarray  # (n, n_outputs), or (n,) class numbers
     weight: np.ndarray  # (n,)
-    var_x: Any = None  # (n, n_in), or (1, n_in) for all rows alike
+    # (n, n_in), (1, n_in) for all rows alike, or covariances (n, n_in, n_in)
+    var_x: Any = None
     keys: np.ndarray | None = None  # (n,), equal for copies of a row
 
     def with_keys(self) -> Rows:
@@ -43,19 +46,24 @@ class Rows(NamedTuple):
 
     def take(self, rows) -> Rows:
         """Rows by number, (..., n)."""
-        x, var_x = self.x, self.var_x
+        var_x = self.var_x
+        if var_x is not None and (var_x.shape[0] > 1 or var_x.ndim == 3):
+            var_x = _take(var_x, rows)
         keys = None if self.keys is None else self.keys[rows]
-        y, weight = self.y[rows], self.weight[rows]
-        if var_x is not None and var_x.shape[0] > 1:
-            var_x = var_x[rows]
-        return Rows(x[rows], y, weight, var_x, keys)
+        return Rows(_take(self.x, rows), self.y[rows], self.weight[rows], var_x, keys)
+
+
+def _take(values, rows: np.ndarray):
+    if sparse.issparse(values) and rows.ndim == 2:
+        return [values[r] for r in rows]
+    return values[rows]
 
 
 @dataclass
 class Network:
     """A posterior: parameters and observation noise of the members."""
 
-    layers: list[Layer]
+    layers: list[Any]  # Layer, or FullLayer for full covariances
     activation: Callable
     outputs: Any  # GaussianOutputs or ClassTree
     noise_var: np.ndarray  # (members, 1, n_outputs or 1), float64
@@ -67,15 +75,20 @@ class Network:
         if not self.rows_learned.size:
             self.rows_learned = np.zeros((len(self.noise_var), 1, 1))
 
+    @property
+    def is_full(self) -> bool:
+        return isinstance(self.layers[0], FullLayer)
+
     def copy(self) -> Network:
+        layers = [_change(layer, np.copy) for layer in self.layers]
         return Network(
-            copy_layers(self.layers), self.activation, self.outputs, self.noise_var.copy(),
-            self.learn_noise, self.rows_learned.copy(),
+            layers, self.activation, self.outputs, self.noise_var.copy(), self.learn_noise,
+            self.rows_learned.copy(),
         )  # fmt: skip
 
     def members(self, numbers) -> Network:
         """Some of the members: views for a slice, copies for an array of numbers."""
-        layers = [Layer(a.mu[numbers], a.var[numbers], a.var_prior) for a in self.layers]
+        layers = [_change(layer, lambda values: values[numbers]) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
             self.rows_learned[numbers],
@@ -85,10 +98,19 @@ class Network:
         """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
         theirs = members if theirs is None else theirs
         for mine, new in zip(self.layers, other.layers, strict=True):
-            mine.mu[members] = new.mu[theirs]
-            mine.var[members] = new.var[theirs]
+            for name in _fields_of_members(mine):
+                getattr(mine, name)[members] = getattr(new, name)[theirs]
         self.noise_var[members] = other.noise_var[theirs]
         self.rows_learned[members] = other.rows_learned[theirs]
+
+
+def _fields_of_members(layer) -> list[str]:
+    return [name for name in layer._fields if name != "var_prior"]
+
+
+def _change(layer, function: Callable):
+    """A layer whose arrays over members are replaced."""
+    return layer._replace(**{n: function(getattr(layer, n)) for n in _fields_of_members(layer)})
 
 
 class Settings(NamedTuple):
@@ -109,6 +131,8 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
 
     The number -1 is padding: it takes the last row along, without weight.
     """
+    if net.is_full:
+        return _learn_full_rows(net, data, rows, settings)
     if len(rows) > 1 and sparse.issparse(data.x):  # members have few features in common
         each = [slice(m, m + 1) for m in range(len(rows))]
         return np.concatenate([learn_rows(net.members(m), data, rows[m], settings) for m in each])
@@ -128,6 +152,18 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
         log_lik += np.einsum("...n,...no->...", part.weight, density, dtype=np.float64)
     learner.finish()
     return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), np.finfo(float).tiny))
+
+
+def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings):
+    weight = np.where(rows < 0, 0, data.weight[rows])
+    log_lik = np.zeros(len(rows))
+    for part in batches(rows.shape[1], settings.batch_size):
+        batch = data.take(rows[:, part])._replace(weight=weight[:, part])
+        density, moment = learn_full(net, batch, settings.joint, settings.half_life)
+        log_lik += density
+        if net.learn_noise:
+            _learn_noise(net, moment, batch.weight[..., None])
+    return log_lik / np.maximum(weight.sum(axis=1), np.finfo(float).tiny)
 
 
 class Batch(NamedTuple):
@@ -258,7 +294,7 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
     message = _message(layers, tape, batch, noise_var, joint)
     if net.learn_noise:
-        _learn_noise(net, message, noise_var, batch.weight)
+        _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
     nu, kappa = message.nu, message.kappa
     if batch.outputs is not None:
         nu, kappa = _scatter(nu, batch.outputs, mu_z), _scatter(kappa, batch.outputs, mu_z)
@@ -327,9 +363,8 @@ def _overshoots(alone: Message, shared, own, residual) -> np.ndarray:
     return ~(error_after <= error_before)  # an overflow is worse too
 
 
-def _learn_noise(net: Network, message: Message, noise_var, weight) -> None:
+def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
     """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most."""
-    moment = noise_moment(message, noise_var, weight)
     axes = (-2, -1) if net.outputs.shared_noise else -2
     target = moment.sum(axis=axes, keepdims=True)
     total: Any = moment.shape[-2]
@@ -357,16 +392,23 @@ def predict_moments(
     shape = len(net.noise_var), n_rows, net.outputs.n_outputs
     mu, var = np.empty((2, *shape), net.layers[0].mu.dtype)
     tape = None
-    for part in batches(n_rows, block_rows(net)):
+    for part in batches(n_rows, block_rows(net, input_rank(var_x))):
         block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
         block, block_var = prepare(x[part], block_var)
+        if net.is_full:
+            mu[:, part], var[:, part] = predict_full(net, block, block_var)
+            continue
+        if block_var is not None:
+            moments = forward_uncertain(net.layers, net.activation, block, block_var)
+            mu[:, part], var[:, part] = moments
+            continue
         if tape is not None and tape.n_rows != block.shape[0]:
             tape = None
-        moments = forward(net.layers, net.activation, block, block_var, tape)
-        mu[:, part], var[:, part], tape = moments
+        mu[:, part], var[:, part], tape = forward(net.layers, net.activation, block, tape=tape)
     return mu, var
 
 
-def block_rows(net: Network) -> int:
+def block_rows(net: Network, rank: int = 1) -> int:
+    """Rows of a block; ``rank`` is that of the inputs' covariance."""
     widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
-    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var)))
+    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var) * rank))

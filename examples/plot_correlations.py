@@ -1,0 +1,52 @@
+"""
+When are the parameters of a layer correlated?
+==============================================
+
+By default the posterior of the weights has independent entries. What does that leave out? With
+``covariance_type="full"`` a covariance matrix is inferred for each layer, and one can look: here
+are its correlation coefficients, sorted, after 20 observations of y = x³ plus noise (the TAGI
+paper's toy problem, its Figure 6). In layers of 5 units many pairs of parameters are strongly
+correlated; in layers of 50 units most pairs are not: the many weights share what there is to
+explain, and independent entries are a good description.
+
+``python examples/plot_correlations.py [picture.png]``
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sktagi import TAGIRegressor
+from sktagi._plot_correlation import CorrelationDisplay
+
+rng = np.random.RandomState(0)
+X = rng.uniform(-4, 4, 20)[:, None]
+y = X[:, 0] ** 3 + 3 * rng.standard_normal(20)
+
+fig, axes = plt.subplots(2, 2, figsize=(9, 6), sharex=True, sharey=True, constrained_layout=True)
+for row, n_units in zip(axes, (5, 50), strict=True):
+    for ax, n_layers in zip(row, (1, 2), strict=True):
+        model = TAGIRegressor(
+            (n_units,) * n_layers,
+            covariance_type="full",
+            sigma_v=3 / y.std(),
+            batch_size=5,
+            half_life=None,
+            early_stopping=False,
+            max_iter=10,
+            n_members=1,
+            random_state=0,
+        ).fit(X, y)
+        display = CorrelationDisplay.from_estimator(model, ax=ax, color="black")
+        ax.axhline(0, color="0.7", lw=0.8, zorder=0)
+        ax.set_title(f"{n_layers} hidden layer{'s'[: n_layers - 1]} of {n_units} units")
+        for name, values in zip(display.names, display.correlations, strict=True):
+            share = np.mean(np.abs(values) > 0.1)
+            print(f"{n_layers} x {n_units:2d} units, {name}: {share:4.0%} of pairs above 0.1")
+for ax in axes.flat:
+    ax.label_outer()
+if len(sys.argv) > 1:
+    fig.savefig(sys.argv[1], dpi=110)
+else:
+    plt.show()
