@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sktagi import TAGIRegressor
-from sktagi._plot_correlation import CorrelationDisplay
+from sktagi.plotting import CorrelationDisplay
 
 rng = np.random.RandomState(0)
 X = rng.uniform(-4, 4, 20)[:, None]

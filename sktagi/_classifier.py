@@ -105,7 +105,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
-        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+        1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
+        a line for each epoch.
 
     Attributes
     ----------
@@ -153,6 +154,13 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     See Also
     --------
     TAGIRegressor : The same network for continuous targets.
+
+    Notes
+    -----
+    From scikit-learn 1.9 on, ``set_callbacks`` takes callbacks such as ``ProgressBar`` and
+    ``ScoringMonitor``, to which each epoch of ``fit`` is a task. They see the estimator that
+    ``fit`` would return if training ended there, with ``early_stopping`` the best so far, and may
+    stop it.
 
     References
     ----------

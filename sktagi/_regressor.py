@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
-from ._validation import check_count, check_probabilities, check_rng
+from ._validation import check_count, check_coverage, check_probabilities, check_rng
 from .engine.noise import GaussianOutputs
 from .metrics import gaussian_log_likelihood
 
@@ -99,7 +99,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
-        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+        1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
+        a line for each epoch.
 
     Attributes
     ----------
@@ -145,6 +146,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     --------
     TAGIClassifier : The same network for classes.
     sktagi.metrics.log_likelihood_scorer : What tunes ``sigma_v`` in GridSearchCV; R^2 cannot.
+
+    Notes
+    -----
+    From scikit-learn 1.9 on, ``set_callbacks`` takes callbacks such as ``ProgressBar`` and
+    ``ScoringMonitor``, to which each epoch of ``fit`` is a task. They see the estimator that
+    ``fit`` would return if training ended there, with ``early_stopping`` the best so far, and may
+    stop it.
 
     References
     ----------
@@ -345,12 +353,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
         """
-        if np.ndim(coverage) != 0:
-            raise ValueError(f"coverage must be one number; got {coverage!r}.")
-        coverage = check_probabilities(coverage, "coverage")[0]
-        return self.predict_quantiles(
-            X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std, X_cov=X_cov
-        )
+        coverage = check_coverage(coverage)
+        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
+        return self.predict_quantiles(X, ends, X_std=X_std, X_cov=X_cov)
 
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None, X_cov=None):
         """Draw targets from the predictive distribution of each row.

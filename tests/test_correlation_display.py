@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sktagi import TAGIRegressor
-from sktagi._plot_correlation import CorrelationDisplay
+from sktagi.plotting import CorrelationDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -80,5 +80,5 @@ def test_what_it_cannot_draw():
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):
     model = fitted()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
+    with pytest.raises(ImportError, match="pip install"):
         CorrelationDisplay.from_estimator(model)

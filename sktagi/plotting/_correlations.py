@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._common import draw_on, last_step
+
 __all__ = ["CorrelationDisplay"]
 
 
@@ -39,10 +41,10 @@ class CorrelationDisplay:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sktagi import TAGIRegressor
-    >>> from sktagi._plot_correlation import CorrelationDisplay
+    >>> from sktagi.plotting import CorrelationDisplay
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = TAGIRegressor((5,), covariance_type="full", max_iter=1).fit(X, y)
-    >>> display = CorrelationDisplay.from_estimator(model)  # doctest: +SKIP
+    >>> display = CorrelationDisplay.from_estimator(model)
     """
 
     def __init__(self, *, correlations, names):
@@ -56,7 +58,7 @@ class CorrelationDisplay:
         Parameters
         ----------
         estimator : TAGIRegressor or TAGIClassifier
-            Fitted with ``covariance_type="full"``.
+            Fitted with ``covariance_type="full"``; a pipeline or a search that ends in one will do.
 
         member : int, default=0
             Which of the ``n_members`` networks.
@@ -72,7 +74,7 @@ class CorrelationDisplay:
         display : CorrelationDisplay
             The display, plotted.
         """
-        covariances = estimator.layer_covariances_
+        covariances = last_step(estimator).layer_covariances_
         if covariances[0].ndim == 3:
             covariances = [cov[member] for cov in covariances]
         elif member not in (0, -1):
@@ -101,14 +103,7 @@ class CorrelationDisplay:
         display : CorrelationDisplay
             The display itself.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "CorrelationDisplay needs matplotlib: pip install matplotlib."
-            ) from error
-        if ax is None:
-            _, ax = plt.subplots()
+        self.figure_, self.ax_ = _, ax = draw_on(ax)
         styles = ["-", "--", ":", "-."]  # told apart without colours too
         self.lines_ = []
         for j, (values, name) in enumerate(zip(self.correlations, self.names, strict=True)):
@@ -123,7 +118,6 @@ class CorrelationDisplay:
             ylim=(-1.05, 1.05),
         )
         ax.legend(loc="upper left")
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
