@@ -336,7 +336,8 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
         # The sum of what each row would do alone overshoots where rows say the same thing. To
         # first order it moves the outputs by K nu; that can only make the batch's own error grow
         # if the leverages sum to more than 2. Where it would, learn from the rows jointly.
-        if tape.n_rows <= 2 or alone.leverage.sum() <= 2 or alone.leverage.sum(-2).max() <= 2:
+        total = np.add.reduce(alone.leverage, axis=None)
+        if tape.n_rows <= 2 or total <= 2 or alone.leverage.sum(axis=-2).max() <= 2:
             return alone
     shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
     if joint:

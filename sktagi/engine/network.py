@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 __all__ = ["Layer", "Tape", "Units", "backward", "copy_layers", "draw_prior", "forget", "forward"]
 
@@ -59,28 +60,30 @@ def copy_layers(layers: Sequence[Layer]) -> list[Layer]:
 class Units:
     """What enters a layer and what leaves it: written by the forward pass, read by the backward."""
 
-    __slots__ = (
-        "d_mu", "d_var", "from_var", "jac", "kappa", "mu_a", "mu_z", "nu", "second", "sq_a", "sq_w",
-        "var_a", "var_z",
-    )  # fmt: skip
-
-    mu_a: Any  # (..., rows, n_in + 1)
+    mu_a: Any  # (..., rows, n_in + 1), last column ones
     sq_a: Any  # mu_a squared
-    var_a: Any  # (..., rows, n_in), None for exact inputs
-    second: np.ndarray  # mu_a^2 + var_a
-    jac: np.ndarray | None  # None in the first layer
-    sq_w: Any  # squared means of the parameters; None in the first layer
+    var_a: Any = None  # (..., rows, n_in), None for exact inputs
+    second: Any  # mu_a^2 + var_a
+    jac: Any = None  # None in the first layer
     mu_z: np.ndarray  # (..., rows, n_out)
     var_z: np.ndarray
     from_var: np.ndarray  # the part of var_z that var_a brings
-    nu: Any  # the message to the layer below, (..., rows, n_in)
-    kappa: np.ndarray
-    d_mu: Any  # changes of a block of parameters
-    d_var: np.ndarray
+    sq_w: Any = None  # squared means of the parameters, (..., n_in + 1, n_out); not in the first
+    nu: Any = None  # the message to the layer below, (..., rows, n_in)
+    kappa: Any = None
+    d_mu: Any = None  # changes of a block of parameters
+    d_var: Any = None
+    # Views without the unit of the bias, transposed for the backward pass
+    inner_mu: np.ndarray
+    inner_sq: np.ndarray
+    inner_second: np.ndarray
+    inner_sq_w: np.ndarray
+    weights_t: np.ndarray
+    inner_sq_w_t: np.ndarray
 
 
 class Tape:
-    """The units of all layers for batches of some number of rows: arrays to be used again.
+    """The units of some layers for batches of some number of rows: arrays to be used again.
 
     ``squares`` are the squared means of the parameters, kept up to date by the backward pass;
     tapes for the same layers share them.
@@ -92,21 +95,23 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
-        self.units = []
-        for number, (layer, sq_w) in enumerate(zip(layers, squares, strict=True)):
+        self.units: list[Units] = []
+        for layer, sq_w in zip(layers, squares, strict=True):
             n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
             units = Units()
             units.mu_z, units.var_z = np.empty((2, *lead, n_rows, n_out), dtype)
-            units.jac = units.var_a = units.nu = units.d_mu = None
-            units.sq_w = sq_w
-            if number:
+            if sq_w is not None:
                 units.mu_a, units.sq_a, units.second = np.ones((3, *lead, n_rows, n_in + 1), dtype)
                 units.var_a, units.jac = np.empty((2, *lead, n_rows, n_in), dtype)
                 units.from_var = np.empty_like(units.mu_z)
+                units.inner_mu = units.mu_a[..., :-1]
+                units.inner_sq = units.sq_a[..., :-1]
+                units.inner_second = units.second[..., :-1]
+                units.sq_w = sq_w
+                units.inner_sq_w = sq_w[..., :-1, :]
+                units.inner_sq_w_t = units.inner_sq_w.swapaxes(-1, -2)
+                units.weights_t = layer.mu[..., :-1, :].swapaxes(-1, -2)
             self.units.append(units)
-
-    def __getitem__(self, number) -> Any:
-        return self.units[number]
 
 
 def forward(
@@ -121,30 +126,31 @@ def forward(
     if tape is None:
         lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
         tape = Tape(layers, lead, x.shape[-2])
-    first = tape.units[0]
-    first.mu_a, first.var_a = x, var_x
-    first.sq_a = np.square(x) if isinstance(x, np.ndarray) else x.multiply(x).tocsr()
     product = _product(layers[0].mu)
-    below = None
-    for layer, units in zip(layers, tape.units, strict=True):
-        # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b
-        if below is None:
-            _matmul(x, layer.mu, units.mu_z)
-            _matmul(units.sq_a, layer.var, units.var_z)
-            if var_x is not None:
-                second = np.square(layer.mu) + layer.var
-                units.var_z += _matmul(var_x, second[..., :-1, :])
-        else:
-            inner = units.mu_a[..., :-1]
-            activation(below.mu_z, below.var_z, inner, units.var_a, units.jac)
-            np.square(units.mu_a, out=units.sq_a)
-            np.add(units.sq_a[..., :-1], units.var_a, out=units.second[..., :-1])
-            product(units.mu_a, layer.mu, out=units.mu_z)
-            product(units.second, layer.var, out=units.var_z)
-            product(units.var_a, units.sq_w[..., :-1, :], out=units.from_var)
-            units.var_z += units.from_var
-        below = units
-    return units.mu_z, units.var_z, tape
+    # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b
+    first, *others = tape.units
+    layer, *other_layers = layers
+    first.mu_a, first.var_a = x, var_x
+    if isinstance(x, np.ndarray):
+        first.sq_a = np.square(x)
+        product(x, layer.mu, out=first.mu_z)
+        product(first.sq_a, layer.var, out=first.var_z)
+    else:
+        first.sq_a = x.multiply(x).tocsr()
+        first.mu_z[...] = _sparse_matmul(x, layer.mu)
+        first.var_z[...] = _sparse_matmul(first.sq_a, layer.var)
+    if var_x is not None:
+        second = (np.square(layer.mu) + layer.var)[..., :-1, :]
+        first.var_z += _sparse_matmul(var_x, second) if sparse.issparse(var_x) else var_x @ second
+    mu_z, var_z = first.mu_z, first.var_z
+    for layer, units in zip(other_layers, others, strict=True):
+        activation(mu_z, var_z, units.inner_mu, units.var_a, units.jac)
+        np.square(units.mu_a, out=units.sq_a)
+        np.add(units.inner_sq, units.var_a, out=units.inner_second)
+        mu_z = product(units.mu_a, layer.mu, out=units.mu_z)
+        var_z = product(units.second, layer.var, out=units.var_z)
+        var_z += product(units.var_a, units.inner_sq_w, out=units.from_var)
+    return mu_z, var_z, tape
 
 
 def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_next=None) -> None:
@@ -163,8 +169,8 @@ def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_
         if units.jac is not None:  # the message to the layer below, before the update
             if units.nu is None:
                 units.nu, units.kappa = np.empty((2, *units.jac.shape), units.jac.dtype)
-            nu = product(nu, layer.mu[..., :-1, :].swapaxes(-1, -2), out=units.nu)
-            kappa = product(kappa, units.sq_w[..., :-1, :].swapaxes(-1, -2), out=units.kappa)
+            nu = product(nu, units.weights_t, out=units.nu)
+            kappa = product(kappa, units.inner_sq_w_t, out=units.kappa)
             nu *= units.jac
             kappa *= units.jac
             kappa *= units.jac
@@ -176,7 +182,7 @@ def _update(layer: Layer, units: Units, nu, kappa, one_row, keep_next) -> None:
     mu, var, var_prior = layer
     sq_w = units.sq_w
     if not isinstance(units.mu_a, np.ndarray):
-        d_mu, d_var = _transposed_matmul(units.mu_a, nu), _transposed_matmul(units.sq_a, kappa)
+        d_mu, d_var = _sparse_matmul(units.mu_a.T, nu), _sparse_matmul(units.sq_a.T, kappa)
         _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
         return
     mu_a, sq_a = units.mu_a.swapaxes(-1, -2), units.sq_a.swapaxes(-1, -2)
@@ -239,17 +245,6 @@ def _product(weights: np.ndarray) -> Callable:
     return np.dot if weights.ndim == 2 else np.matmul
 
 
-def _matmul(a, w: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """a @ w, where ``a`` may be sparse, shared by all networks."""
-    if isinstance(a, np.ndarray):
-        return _product(w)(a, w, out=out)
-    product = a @ w if w.ndim == 2 else np.stack([a @ part for part in w])
-    if out is None:
-        return product
-    out[...] = product
-    return out
-
-
-def _transposed_matmul(a, message: np.ndarray) -> np.ndarray:
-    """a' @ message for a sparse ``a``."""
-    return a.T @ message if message.ndim == 2 else np.stack([a.T @ part for part in message])
+def _sparse_matmul(a, w: np.ndarray) -> np.ndarray:
+    """a @ w, where the sparse ``a`` is shared by all networks."""
+    return a @ w if w.ndim == 2 else np.stack([a @ part for part in w])
