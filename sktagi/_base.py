@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from ._params import check_params, hidden_sizes
 from ._progress import Progress
 from ._scaling import Moments
@@ -56,7 +58,7 @@ class Given(NamedTuple):
         return Given(self.X[keep], self.y[keep], self.weight[keep], X_std)
 
 
-class BaseTAGI(BaseEstimator):
+class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     """Base class; the subclass validates targets and names the observation model."""
 
     _net: Network
@@ -108,9 +110,12 @@ class BaseTAGI(BaseEstimator):
 
     # Fitting
 
+    @with_callbacks
     def _fit(self, X, y, sample_weight, X_std):
+        check_params(self.get_params(deep=False))
+        # Not undone if fit fails: scikit-learn must find the callbacks that it tears down.
+        tasks = FitTasks(self, X, y, sample_weight)
         with self._unchanged_if_it_fails():
-            check_params(self.get_params(deep=False))
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, first=not warm).positive()
             rng = check_rng(self.random_state)
@@ -128,10 +133,11 @@ class BaseTAGI(BaseEstimator):
             used[train[train >= 0]] = True
             self._start_statistics(data)
             self._update_statistics(data._replace(weight=data.weight * used))
-            history = self._learn(net, data, train, validation, member_rngs, warm)
-            self._set_history(history)
             self.n_samples_seen_ = len(data.weight) + (self.n_samples_seen_ if warm else 0)
+            history = self._learn(net, data, train, validation, member_rngs, warm, tasks)
+            self._set_history(history)
             self._keep(net)
+            tasks.close()
         return self
 
     def _partial_fit(self, X, y, sample_weight, X_std, classes=None):
@@ -252,33 +258,46 @@ class BaseTAGI(BaseEstimator):
             half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
         return Settings(min(batch_size, n_rows), self.batch_inference == "joint", half_life)
 
-    def _learn(self, net, data, train, validation, member_rngs, continued) -> History:
+    def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:
         rows = self._prepare(data, net)
-        progress = None
-        if self.verbose:
-            progress = Progress(int(self.max_iter), self._score_offset(), type(self).__name__)
-        history = fit_epochs(
-            net,
-            rows,
-            train,
-            validation,
-            self._settings(net, train.shape[1]),
-            max_iter=self.max_iter,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            rngs=member_rngs if self.shuffle else None,
-            continued=continued,
-            on_epoch=progress,
-        )
-        if progress is not None:
+        name, offset = type(self).__name__, self._score_offset()
+        progress = Progress(name, self.max_iter, offset, self.verbose, validation is not None)
+
+        def on_epoch(history: History) -> bool:
+            progress(history)
+            return tasks.end_epoch(lambda: self._as_if_done(history))
+
+        with progress:
+            history = fit_epochs(
+                net,
+                rows,
+                train,
+                validation,
+                self._settings(net, train.shape[1]),
+                max_iter=self.max_iter,
+                n_iter_no_change=self.n_iter_no_change,
+                tol=self.tol,
+                rngs=member_rngs if self.shuffle else None,
+                continued=continued,
+                on_epoch=on_epoch,
+                on_epoch_begin=tasks.begin_epoch,
+            )
             progress.close(history)
         if history.interrupted:
             warnings.warn(
                 f"Training interrupted in epoch {history.n_iter + 1}; the estimator keeps what it "
                 "has learnt so far.",
-                stacklevel=4,
+                stacklevel=5,
             )
         return history
+
+    def _as_if_done(self, history: History) -> dict:
+        """Attributes of this estimator if training ended with the last epoch of ``history``."""
+        assert history.posterior is not None
+        fitted = copy.copy(self)
+        fitted._set_history(history)
+        fitted._net = history.posterior()
+        return fitted.__dict__
 
     def _set_history(self, history: History) -> None:
         offset = self._score_offset()

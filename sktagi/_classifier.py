@@ -98,7 +98,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
-        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+        1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
+        a line for each epoch.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
-from ._validation import check_count, check_probabilities, check_rng
+from ._validation import check_count, check_coverage, check_probabilities, check_rng
 from .engine.noise import GaussianOutputs
 from .metrics import gaussian_log_likelihood
 
@@ -92,7 +92,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         are held out again; give the same rows, or use ``partial_fit`` for new ones.
 
     verbose : int, default=0
-        1 reports each epoch: one updating line on a terminal, plain lines elsewhere.
+        1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
+        a line for each epoch.
 
     Attributes
     ----------
@@ -308,9 +309,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
         """
-        if np.ndim(coverage) != 0:
-            raise ValueError(f"coverage must be one number; got {coverage!r}.")
-        coverage = check_probabilities(coverage, "coverage")[0]
+        coverage = check_coverage(coverage)
         return self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2], X_std=X_std)
 
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None):

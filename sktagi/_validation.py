@@ -14,6 +14,7 @@ SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1
 __all__ = [
     "check_X_std",
     "check_count",
+    "check_coverage",
     "check_probabilities",
     "check_rng",
     "check_weight",
@@ -97,6 +98,13 @@ def check_probabilities(values, name: str) -> np.ndarray:
     if probabilities.ndim != 1 or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"{name} must lie between 0 and 1, both excluded; got {values!r}.")
     return probabilities
+
+
+def check_coverage(coverage) -> float:
+    """The probability that an interval holds: one number strictly between 0 and 1."""
+    if np.ndim(coverage) != 0:
+        raise ValueError(f"coverage must be one number; got {coverage!r}.")
+    return float(check_probabilities(coverage, "coverage")[0])
 
 
 def check_count(value, name: str) -> int:

@@ -1,6 +1,5 @@
 """TAGIRegressor: what it returns, the invariances it keeps, what it learns."""
 
-import re
 import warnings
 from contextlib import suppress
 
@@ -587,33 +586,7 @@ def test_noise_can_be_changed_between_calls():
     assert model.fit(X, y).sigma_v_ == pytest.approx(0.9)
 
 
-# What is shown, and interrupts
-
-
-def test_verbose_prints_a_line_per_epoch_with_log_likelihoods(capsys):
-    X, y = make_data()
-    model = quick(verbose=1, max_iter=4).fit(X, y)
-    lines = capsys.readouterr().out.strip().splitlines()
-    assert len(lines) == 1 + 4 + 1
-    assert "TAGIRegressor: mean log-likelihood" in lines[0]
-    assert max(map(len, lines[1:-1])) < 80
-    for epoch, line in enumerate(lines[1:-1]):
-        train, validation = re.search(r"train +(\S+) \| valid +(\S+)", line).groups()
-        assert f"{epoch + 1}/4" in line
-        assert float(train) == pytest.approx(model.train_scores_[epoch], abs=1e-4)
-        assert float(validation) == pytest.approx(model.validation_scores_[epoch], abs=1e-4)
-    assert "TAGIRegressor" in lines[-1]
-    assert "all epochs done after 4 epochs" in lines[-1]
-    quick(verbose=1, max_iter=2, early_stopping=False).fit(X, y)
-    assert "valid" not in capsys.readouterr().out
-    quick(verbose=0).fit(X, y)
-    assert capsys.readouterr().out == ""
-
-
-def test_verbose_says_why_training_stopped(capsys):
-    X, y = make_data()
-    quick(verbose=True, max_iter=50, n_iter_no_change=2, tol=1e6).fit(X, y)
-    assert "no further gain in validation after 3 epochs" in capsys.readouterr().out
+# Interrupts
 
 
 def interrupt(monkeypatch, name, good):

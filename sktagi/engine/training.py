@@ -251,6 +251,9 @@ class History:
     validation_scores: list[float] = field(default_factory=list)
     best_iter: np.ndarray | None = None
     interrupted: bool = False
+    stopped: bool = False  # by on_epoch
+    # While training goes on: a copy of the posterior that it would give if it ended now.
+    posterior: Callable[[], Network] | None = None
 
     @property
     def n_iter(self) -> int:
@@ -270,22 +273,27 @@ def fit_epochs(
     rngs: list | None,
     continued: bool = False,
     on_epoch: Callable[[History], bool] | None = None,
+    on_epoch_begin: Callable[[], None] | None = None,
 ) -> History:
     """Learn ``train`` (members, n) up to ``max_iter`` times, in place.
 
     With ``validation`` (row numbers for each member), each member ends with the posterior of its
     best epoch, which may be the one that it starts with (epoch 0) if that is ``continued`` from
     earlier training. ``rngs`` shuffle the rows of each member in each epoch; None keeps their
-    order. An interrupt from the keyboard ends training as if by ``max_iter``.
+    order. An interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``,
+    called after each epoch, if it returns True.
     """
     history = History()
     n_members = len(train)
     stopping = _EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
+    history.posterior = (stopping.best if stopping is not None else net).copy
     current, active = net, np.arange(n_members)  # a member that has stopped leaves the stack
     try:
         if stopping is not None and validation is not None and continued:
             stopping.update(0, net, active, *_validate(net, data, validation))
         for epoch in range(1, max_iter + 1):
+            if on_epoch_begin is not None:
+                on_epoch_begin()
             rows = train[active]
             if rngs is not None:
                 rows = np.stack([rngs[m].permutation(r) for m, r in zip(active, rows, strict=True)])
@@ -295,11 +303,12 @@ def fit_epochs(
                 scores, noise_var = _validate(current, data, [validation[m] for m in active])
                 goes_on = stopping.update(epoch, current, active, scores, noise_var)
                 history.validation_scores.append(float(stopping.last_score.mean()))
+                history.best_iter = stopping.best_iter.copy()
                 if not goes_on.all() and goes_on.any():
                     current = current.members(np.flatnonzero(goes_on))
                 active = active[goes_on]
-            stop = on_epoch(history) if on_epoch is not None else False
-            if stop or not len(active):
+            history.stopped = on_epoch is not None and bool(on_epoch(history))
+            if history.stopped or not len(active):
                 break
     except KeyboardInterrupt:
         history.interrupted = True

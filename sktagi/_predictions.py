@@ -1,0 +1,35 @@
+"""Predictions with a standard deviation, from any estimator that gives one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["fitted_part", "mean_and_std"]
+
+
+def fitted_part(estimator):
+    """The estimator that a search has refitted; any other as it is."""
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def mean_and_std(estimator, X, **inputs) -> tuple[np.ndarray, np.ndarray]:
+    """What ``predict(X, return_std=True)`` gives; a ``TypeError`` that helps if it cannot."""
+    estimator = fitted_part(estimator)
+    try:
+        predicted = estimator.predict(X, return_std=True, **inputs)
+    except (TypeError, AttributeError) as error:
+        # TransformedTargetRegressor and the like pass return_std on and stumble over the pair.
+        if "return_std" not in str(error) and "tuple" not in str(error):
+            raise
+        raise TypeError(_no_std(estimator)) from error
+    if not (isinstance(predicted, tuple) and len(predicted) == 2):
+        raise TypeError(_no_std(estimator))
+    return predicted
+
+
+def _no_std(estimator) -> str:
+    return (
+        "A standard deviation is needed: predict(X, return_std=True) must return mean and std, as "
+        "that of TAGIRegressor, GaussianProcessRegressor, BayesianRidge and pipelines that end in "
+        f"one does; that of {type(estimator).__name__} does not."
+    )
