@@ -21,7 +21,7 @@ KEPT = np.linspace(0.5, 1, 26)
 
 
 def sure_and_right(seed=0):
-    """For each test row: probability and its std of the class predicted, and whether it is right."""
+    """Probability of the class predicted, its std, and whether it is right, for each test row."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, train_size=400, stratify=y, random_state=seed
@@ -35,7 +35,7 @@ def sure_and_right(seed=0):
 def accuracy_of_kept(uncertainty, right, kept=KEPT):
     """Accuracy among the least uncertain rows, for each share kept."""
     right = right[np.argsort(uncertainty, kind="stable")]
-    return np.array([right[: int(round(share * len(right)))].mean() for share in kept])
+    return np.array([right[: round(share * len(right))].mean() for share in kept])
 
 
 # %%

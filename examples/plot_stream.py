@@ -7,8 +7,8 @@ of the next call. ``half_life`` says after how many rows evidence counts half. A
 forgets grows sure of itself, and when the world changes it takes long to believe it.
 
 **What to see.** After 6000 rows the sign of one coefficient flips. The network with a half-life of
-300 rows is back at its old error within about 200 rows. The one that never forgets still errs after
-3000. Before the flip both are equally good.
+300 rows is back near its old error within about 200 rows. The one that never forgets needs
+thousands. Before the flip both are equally good.
 """
 
 import matplotlib.pyplot as plt
@@ -68,10 +68,10 @@ for (half_life, (errors, _)), style in zip(results.items(), ("k--", "k-"), stric
     label = "never forgets" if half_life is None else f"half-life of {half_life} rows"
     ax.plot(places, curve, style, label=label)
 ax.axvline(FLIP, color="0.6", lw=1)
-ax.annotate("the sign flips", (FLIP, 2.5), (-6, 0), textcoords="offset points", ha="right")
+ax.annotate("the sign flips", (FLIP, 1.5), (-6, 0), textcoords="offset points", ha="right")
 ax.set(
     xlabel="rows seen",
-    ylabel=f"RMSE over {window} rows, before they are learnt",
+    ylabel=f"RMSE of the next {window} rows",
     yscale="log",
     xlim=(0, ROWS),
 )
