@@ -1,4 +1,4 @@
-"""Settings of the documentation: ``python -m sphinx -W --keep-going -b html doc doc/_build/html``."""
+"""How ``python -m sphinx -W --keep-going -b html doc doc/_build/html`` builds these pages."""
 
 import inspect
 import os

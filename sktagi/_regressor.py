@@ -136,6 +136,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     TAGIClassifier : The same network for classes.
     sktagi.metrics.log_likelihood_scorer : What tunes ``sigma_v`` in GridSearchCV; R^2 cannot.
 
+    Notes
+    -----
+    From scikit-learn 1.9 on, ``set_callbacks`` takes callbacks such as ``ProgressBar`` and
+    ``ScoringMonitor``, to which each epoch of ``fit`` is a task. They see the estimator that
+    ``fit`` would return if training ended there, with ``early_stopping`` the best so far, and may
+    stop it.
+
     References
     ----------
     J.-A. Goulet, L. H. Nguyen, S. Amiri, "Tractable Approximate Gaussian Inference for Bayesian

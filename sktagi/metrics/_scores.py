@@ -48,7 +48,7 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
     >>> round(gaussian_log_likelihood([0.0, 1.0], [0.0, 0.5], [1.0, 0.5]), 4)
     -0.8224
     """
-    y_true, mean, std, weight = _check(y_true, mean, std, sample_weight)
+    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
     log_lik = log_density(y_true, mean, np.square(std))
     return float(np.average(log_lik.sum(axis=1), weights=weight))
 
@@ -87,7 +87,7 @@ def gaussian_crps(y_true, mean, std, *, sample_weight=None) -> float:
     >>> round(gaussian_crps([0.0, 1.0], [0.0, 0.5], [1.0, 0.5]), 4)
     0.2675
     """
-    y_true, mean, std, weight = _check(y_true, mean, std, sample_weight)
+    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
     z = (y_true - mean) / std
     density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
     crps = std * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
@@ -123,7 +123,7 @@ def interval_coverage(y_true, mean, std, *, coverage=0.9, sample_weight=None) ->
     0.75
     """
     coverage = check_coverage(coverage)
-    y_true, mean, std, weight = _check(y_true, mean, std, sample_weight)
+    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
     inside = np.abs(y_true - mean) <= ndtri((1 + coverage) / 2) * std
     return float(np.average(inside.mean(axis=1), weights=weight))
 
@@ -165,7 +165,7 @@ def interval_score(y_true, mean, std, *, coverage=0.9, sample_weight=None) -> fl
     16.8412
     """
     coverage = check_coverage(coverage)
-    y_true, mean, std, weight = _check(y_true, mean, std, sample_weight)
+    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
     half_width = ndtri((1 + coverage) / 2) * std
     outside = np.maximum(np.abs(y_true - mean) - half_width, 0)
     score = 2 * half_width + 2 / (1 - coverage) * outside
@@ -199,7 +199,7 @@ def probability_integral_transform(y_true, mean, std) -> np.ndarray:
     array([0.5   , 0.8413])
     """
     shape = np.shape(mean)
-    y_true, mean, std, _ = _check(y_true, mean, std, None)
+    y_true, mean, std, _ = check_predictions(y_true, mean, std)
     return ndtr((y_true - mean) / std).reshape(shape)
 
 
@@ -238,7 +238,7 @@ def calibration_error(y_true, mean, std, *, sample_weight=None) -> float:
     >>> [round(calibration_error(y, zero, std), 2) for std in (one, one / 2, one * 2)]
     [0.01, 0.2, 0.21]
     """
-    y_true, mean, std, weight = _check(y_true, mean, std, sample_weight)
+    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
     # The narrowest central interval that holds each target; observed coverage counts them.
     needed = erf(np.abs(y_true - mean) / (np.sqrt(2) * std))
     return float(np.mean([_area_to_diagonal(column, weight) for column in needed.T]))
@@ -253,7 +253,7 @@ def _area_to_diagonal(needed: np.ndarray, weight: np.ndarray) -> float:
     return float((end * np.abs(end) - start * np.abs(start)).sum() / 2)
 
 
-def _check(y_true, mean, std, sample_weight):
+def check_predictions(y_true, mean, std, sample_weight=None):
     """Finite arrays (n, n_targets) and weights (n,)."""
     y_true, mean, std = (
         check_array(np.atleast_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)

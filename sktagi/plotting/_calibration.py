@@ -1,0 +1,192 @@
+"""Do intervals hold what they promise?"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import erf
+
+from .._predictions import mean_and_std
+from .._validation import check_weight
+from ..metrics import calibration_error
+from ._common import draw_on, last_step, one_target
+
+__all__ = ["IntervalCalibrationDisplay"]
+
+NOMINAL = np.linspace(0, 1, 21)
+# The next model on the same axes differs in more than its colour.
+STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
+
+
+class IntervalCalibrationDisplay:
+    """Observed coverage of central intervals against their nominal coverage.
+
+    On the diagonal, intervals hold what they promise; below it the model is too sure, above it not
+    sure enough. Several models may share axes. Make it with :meth:`from_estimator` or
+    :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    nominal, observed : ndarray of shape (n_points,)
+        Nominal coverages and the shares of targets inside those intervals.
+
+    error : float, default=None
+        Calibration error, shown in the legend.
+
+    name : str, default=None
+        Name of the model in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        Observed coverage.
+
+    diagonal_ : matplotlib Line2D or None
+        The line of calibrated models; None if the axes had one already.
+
+    ax_ : matplotlib Axes
+        Axes with the curve.
+
+    figure_ : matplotlib Figure
+        Figure that contains the axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktagi.plotting import IntervalCalibrationDisplay
+    >>> y = np.random.default_rng(0).normal(size=1000)
+    >>> display = IntervalCalibrationDisplay.from_predictions(
+    ...     y, np.zeros(1000), np.full(1000, 0.5), name="too sure"
+    ... )
+    >>> display.ax_.get_legend_handles_labels()[1]
+    ['calibrated', 'too sure (error 0.20)']
+    """
+
+    def __init__(self, nominal, observed, *, error=None, name=None):
+        self.nominal = nominal
+        self.observed = observed
+        self.error = error
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y, *, target=0, sample_weight=None, name=None, ax=None, **kwargs
+    ):
+        """Predict and draw.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            A fitted regressor whose ``predict`` takes ``return_std``, or a pipeline of one.
+
+        X : array-like of shape (n_samples, n_features)
+            Rows that the estimator has not been fitted to.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+
+        target : int, default=0
+            Which of several targets is shown.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        name : str, default=None
+            Name in the legend; None is that of the estimator's class.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a figure.
+
+        **kwargs : dict
+            Passed on to ``plot``.
+
+        Returns
+        -------
+        display : IntervalCalibrationDisplay
+            The drawn display.
+        """
+        mean, std = mean_and_std(estimator, X)
+        name = type(last_step(estimator)).__name__ if name is None else name
+        return cls.from_predictions(
+            y, mean, std, target=target, sample_weight=sample_weight, name=name, ax=ax, **kwargs
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y_true, mean, std, *, target=0, sample_weight=None, name=None, ax=None, **kwargs
+    ):
+        """Draw the coverage of predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+
+        mean, std : array-like, same shape
+            Predictive means and standard deviations.
+
+        target : int, default=0
+            Which of several targets is shown.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        name : str, default=None
+            Name in the legend.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a figure.
+
+        **kwargs : dict
+            Passed on to ``plot``.
+
+        Returns
+        -------
+        display : IntervalCalibrationDisplay
+            The drawn display.
+        """
+        y, mean, std = one_target(y_true, mean, std, target)
+        error = calibration_error(y, mean, std, sample_weight=sample_weight)
+        needed = erf(np.abs(y - mean) / (np.sqrt(2) * std))
+        weight = check_weight(sample_weight, len(y))
+        observed = weight @ (needed[:, None] <= NOMINAL) / weight.sum()
+        return cls(NOMINAL, observed, error=error, name=name).plot(ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw what the display holds.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a figure.
+
+        **kwargs : dict
+            Passed on to ``plot`` of matplotlib.
+
+        Returns
+        -------
+        display : IntervalCalibrationDisplay
+            This display.
+        """
+        self.figure_, self.ax_ = draw_on(ax)
+        drawn = [line.get_label() for line in self.ax_.lines]
+        self.diagonal_ = None
+        if "calibrated" not in drawn:
+            (self.diagonal_,) = self.ax_.plot(
+                [0, 1], [0, 1], color="0.5", linewidth=1, label="calibrated", zorder=1
+            )
+            for x, y, text in ((0.04, 0.5, "not sure enough"), (0.96, 0.3, "too sure")):
+                self.ax_.text(
+                    x, y, text, color="0.4", style="italic", ha="left" if x < 0.5 else "right"
+                )
+        linestyle, marker = STYLES[len(self.ax_.lines[1:]) % len(STYLES)]
+        label = self.name or "observed"
+        if self.error is not None:
+            label += f" (error {self.error:.2f})"
+        style = {"linestyle": linestyle, "marker": marker, "markersize": 4, "label": label}
+        (self.line_,) = self.ax_.plot(self.nominal, self.observed, **{**style, **kwargs})
+        self.ax_.set(
+            xlabel="nominal coverage of the interval", ylabel="share of targets inside",
+            xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal",
+        )  # fmt: skip
+        self.ax_.legend(loc="upper left", fontsize="small")  # clear of the diagonal
+        return self
