@@ -5,8 +5,9 @@ Looking at a fit
 Five pictures that say whether to trust a regressor, and one for a classifier. All are Displays, as
 scikit-learn has them: ``from_estimator`` predicts and draws, ``ax=`` says where.
 
-**What to see.** Targets scatter inside their intervals; observed coverage stays close to the
-diagonal; the validation score is best where the star is.
+**What to see.** About nine of ten targets lie inside their intervals, and the observed coverage
+stays close to the diagonal. Errors hardly grow with the standard deviation here, which differs
+little from row to row.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +44,8 @@ VarianceDisplay.from_estimator(model, X_test, ax=axes[1])
 plt.show()
 
 # %%
-# The course of training, and the probabilities of one flower, which might be one of two species.
+# The course of training: each member keeps the epoch at which its own validation rows are most
+# likely. And the probabilities of one flower, which might be one of two species.
 X, y = load_iris(return_X_y=True)
 classifier = TAGIClassifier(random_state=0).fit(X, y)
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
