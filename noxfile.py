@@ -22,7 +22,7 @@ def tests(session: nox.Session, sklearn: str) -> None:
     if sklearn == "oldest" and version > NEWEST_PYTHON_OF_OLDEST:
         session.skip("scikit-learn 1.6 has no wheels for this Python")
     session.install(".[test]", SCIKIT_LEARNS[sklearn])
-    session.run("python", "-m", "pip", "list", "--format=freeze", silent=False)
+    session.run("python", "-m", "pip", "list", "--format=freeze")
     # Products are small: threads of BLAS would cost more than they bring.
     session.run("python", "-m", "pytest", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
 
@@ -30,7 +30,7 @@ def tests(session: nox.Session, sklearn: str) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and format of the code."""
-    session.install(".[dev]")
+    session.install(pinned("ruff"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 
@@ -38,5 +38,11 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Type annotations."""
-    session.install(".[dev]")
+    session.install(".", pinned("mypy"))
     session.run("mypy")
+
+
+def pinned(tool: str) -> str:
+    """The version of a tool that the dev extra asks for."""
+    extras = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]
+    return next(requirement for requirement in extras["dev"] if requirement.startswith(tool))

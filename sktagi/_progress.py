@@ -51,10 +51,10 @@ class Progress:
         elif history.stopped:
             reason = "stopped by a callback"
         elif history.n_iter < self.max_iter:
-            reason = "no further gain in validation"
+            reason = "no further gain"
         seconds = duration(time.perf_counter() - self.start)
         parts = {
-            "name": f"{self.name} {reason} after {history.n_iter} epochs, {seconds}",
+            "end": f"{self.name} {reason} after {history.n_iter} epochs, {seconds}",
             **self._scores(history),
         }
         if history.best_iter is not None:
@@ -105,7 +105,7 @@ class Progress:
             self.out.write(line + "\n")
         else:
             width = shutil.get_terminal_size().columns - 1  # a wrapped line cannot be replaced
-            for name in () if last else DISPENSABLE:
+            for name in DISPENSABLE:
                 if len(line) <= width:
                     break
                 parts.pop(name, None)

@@ -357,8 +357,17 @@ def test_several_metrics_in_grid_search_and_one_in_learning_curve():
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_fitted_search_is_scored_as_its_best_estimator(name):
     search = GridSearchCV(regressor(), {"sigma_v": [0.5, 1.0]}, cv=2).fit(X_DIABETES, Y_DIABETES)
-    expected = SCORERS[name](search.best_estimator_, X_DIABETES, Y_DIABETES)
-    assert SCORERS[name](search, X_DIABETES, Y_DIABETES) == expected
+    for inputs in ({}, {"X_std": 0.02}):
+        expected = SCORERS[name](search.best_estimator_, X_DIABETES, Y_DIABETES, **inputs)
+        assert SCORERS[name](search, X_DIABETES, Y_DIABETES, **inputs) == expected
+
+
+def test_a_fitted_search_of_classifiers_is_scored_with_uncertain_inputs_too():
+    model = TAGIClassifier(max_iter=3, n_members=1, random_state=0)
+    search = GridSearchCV(model, {"sigma_v": [0.5]}, cv=2).fit(X_IRIS, Y_IRIS)
+    score = log_likelihood_scorer(search, X_IRIS, Y_IRIS, X_std=0.5)
+    assert score == search.best_estimator_.log_likelihood(X_IRIS, Y_IRIS, X_std=0.5)
+    assert score < log_likelihood_scorer(search, X_IRIS, Y_IRIS)
 
 
 @pytest.mark.parametrize("name", SCORERS)

@@ -394,6 +394,17 @@ def test_given_parts_of_variance_are_ordered_by_x():
 # Classes
 
 
+def ends_of_error_bars(display):
+    (lines,) = display.errorbar_.lines[2]
+    return np.array([segment[:, 0] for segment in lines.get_segments()])
+
+
+def test_error_bars_are_one_std_long_and_end_at_0_and_1():
+    display = ClassProbabilityDisplay.from_predictions([0.95, 0.04, 0.4], [0.1, 0.1, 0.1])
+    expected = [[0.85, 1.0], [0.0, 0.14], [0.3, 0.5]]
+    np.testing.assert_allclose(ends_of_error_bars(display), expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("library", [None, "pandas", "polars"])
 def test_bars_are_the_probabilities_of_one_row(library):
     X, y = many_features()
@@ -405,8 +416,7 @@ def test_bars_are_the_probabilities_of_one_row(library):
     proba, std = (values[5] for values in model.predict_proba(X, return_std=True))
     widths = [bar.get_width() for bar in display.bars_]
     np.testing.assert_allclose(widths, proba, rtol=1e-6)
-    (segments,) = (lines.get_segments() for lines in display.errorbar_.lines[2])
-    ends = np.array([segment[:, 0] for segment in segments])
+    ends = ends_of_error_bars(display)
     np.testing.assert_allclose(ends[:, 0], np.maximum(proba - std, 0), atol=1e-6)
     np.testing.assert_allclose(ends[:, 1], np.minimum(proba + std, 1), atol=1e-6)
     ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]

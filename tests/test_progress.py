@@ -81,6 +81,7 @@ def test_an_updating_line_never_wraps_and_always_says_the_epoch(terminal, monkey
     assert max(map(len, lines)) < columns
     assert all("epoch" in line and "/7" in line for line in lines)
     if columns >= 80:
+        assert len(terminal.screen[0]) < columns  # the summary
         assert all("train" in line and "valid" in line and "left" in line for line in lines)
 
 
@@ -148,7 +149,7 @@ def test_verbose_2_writes_a_line_for_each_epoch(tty):
 
 def test_the_last_line_says_why_training_ended(capsys):
     fit(verbose=True, max_iter=50, n_iter_no_change=2, tol=1e6)
-    assert "no further gain in validation after 3 epochs" in capsys.readouterr().out
+    assert "no further gain after 3 epochs" in capsys.readouterr().out
     fit(verbose=1, max_iter=0)
     assert "all epochs done after 0 epochs" in capsys.readouterr().out
     progress = Progress("Model", 5, 0.0, 1, True)

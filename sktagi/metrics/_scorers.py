@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._labels import as_labels, class_numbers
-from .._predictions import mean_and_std
+from .._predictions import fitted_part, mean_and_std
 from .._validation import check_weight
 from ._scores import calibration_error, gaussian_crps, gaussian_log_likelihood, interval_score
 
@@ -32,7 +32,7 @@ class _Scorer(BaseEstimator):
 
     def score(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
         inputs = {} if X_std is None else {"X_std": X_std}
-        return self._score(estimator, X, y, sample_weight, inputs)
+        return self._score(fitted_part(estimator), X, y, sample_weight, inputs)
 
     def _score(self, estimator, X, y, sample_weight, inputs) -> float:
         mean, std = mean_and_std(estimator, X, **inputs)
