@@ -24,7 +24,6 @@ extensions = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
-suppress_warnings = ["toc.empty_glob"]  # the contents end with "*", for pages to come
 
 myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 3
