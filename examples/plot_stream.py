@@ -71,7 +71,7 @@ ax.axvline(FLIP, color="0.6", lw=1)
 ax.annotate("the sign flips", (FLIP, 1.5), (-6, 0), textcoords="offset points", ha="right")
 ax.set(
     xlabel="rows seen",
-    ylabel=f"RMSE of the next {window} rows",
+    ylabel=f"RMSE of {window} rows, predicted ahead",
     yscale="log",
     xlim=(0, ROWS),
 )

@@ -60,7 +60,7 @@ for ax, score, name in zip(axes, (log_lik, r2), ("log-likelihood", "R²"), stric
     ax.plot(SIGMA_V[best], score[best], "*", ms=14, color="tab:red", mec="black", label="best")
     ax.axvline(NOISE / y.std(), color="0.5", ls="--", lw=1, label="noise in the data")
     ax.set(xscale="log", xlabel="sigma_v (standardised units)", ylabel=f"cross-validated {name}")
-    ax.legend(loc="lower right", frameon=False, fontsize=9)
+    ax.legend(loc="lower right", framealpha=1, fontsize=9)
 axes[0].set_ylim(-3, -0.5)
 axes[1].set_ylim(0, 1)
 plt.show()
