@@ -240,7 +240,7 @@ def test_predictions_that_do_not_fit_are_refused(display):
     y, mean, std = predictions(20)
     with pytest.raises(ValueError, match="std must be positive"):
         display.from_predictions(y, mean, -std)
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         display.from_predictions(y[:-1], mean, std)
     with pytest.raises(ValueError, match="mean contains NaN"):
         display.from_predictions(y, mean * np.nan, std)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import erf, ndtr, ndtri
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 
 from .._validation import check_coverage, check_weight
 from ..engine.gaussian import log_density
@@ -259,7 +259,8 @@ def check_predictions(y_true, mean, std, sample_weight=None):
         check_array(np.atleast_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)
         for name, values in (("y_true", y_true), ("mean", mean), ("std", std))
     )
-    if mean.shape != std.shape or len(y_true) != len(mean) or y_true.size != mean.size:
+    check_consistent_length(y_true, mean, std)
+    if mean.shape != std.shape or y_true.size != mean.size:
         raise ValueError(
             "y_true, mean and std must have the same shape; "
             f"got {y_true.shape}, {mean.shape} and {std.shape}."
