@@ -6,8 +6,8 @@ A classifier that knows when it is unsure can hand the hard cases to somebody el
 :class:`~sktagi.TAGIClassifier` learns 400 of the digits bundled with scikit-learn, and the others
 are sorted by the probability of the class predicted.
 
-**What to see.** Keep the surest 90 % and the accuracy rises from about 95 % to about 99 %; the
-errors are among the tenth that was put aside.
+**What to see.** Keep the surest 90 % and the accuracy rises from about 96 % to about 99 %; most
+errors are in the tenth that was put aside.
 """
 
 import matplotlib.pyplot as plt
