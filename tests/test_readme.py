@@ -28,6 +28,17 @@ def test_readme_opens_with_the_two_commands():
     assert second.endswith("-m pytest -n 2")
 
 
+def test_figures_of_the_readme_are_those_of_the_results():
+    header, _, ours = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in re.search(r"(\| \| boston.*\n.*\n.*)", README)[1].splitlines()
+    )
+    results = (ROOT / "doc" / "results.md").read_text()
+    for name, cell in zip(header[1:], ours[1:], strict=True):
+        rmse, log_lik = cell.split("/")
+        assert re.search(rf"\| {name} \(20\) \| {rmse} ± \S+ \| {log_lik} ± ", results), name
+
+
 def test_quick_start_shows_scores_beside_those_of_the_mlp(capsys):
     runpy.run_path(str(ROOT / "examples" / "quick_start.py"), run_name="__main__")
     out = capsys.readouterr().out

@@ -1,0 +1,54 @@
+"""
+Looking at a fit
+================
+
+Five pictures that say whether to trust a regressor, and one for a classifier. All are Displays, as
+scikit-learn has them: ``from_estimator`` predicts and draws, ``ax=`` says where.
+
+**What to see.** About nine of ten targets lie inside their intervals, and the observed coverage
+stays close to the diagonal. Errors hardly grow with the standard deviation here, which differs
+little from row to row.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.model_selection import train_test_split
+
+from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.plotting import (
+    ClassProbabilityDisplay,
+    ErrorDisplay,
+    IntervalCalibrationDisplay,
+    PredictionIntervalDisplay,
+    TrainingCurveDisplay,
+    VarianceDisplay,
+)
+
+X, y = load_diabetes(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+model = TAGIRegressor(random_state=0).fit(X_train, y_train)
+
+# %%
+# Predictions of rows held out, in ascending order, with their 90 % intervals. Are about nine of ten
+# targets inside? The second picture asks the same for every coverage at once.
+fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+PredictionIntervalDisplay.from_estimator(model, X_test, y_test, ax=axes[0])
+IntervalCalibrationDisplay.from_estimator(model, X_test, y_test, ax=axes[1])
+plt.show()
+
+# %%
+# Is it more wrong where it is less sure? And how much of that does the network know of itself?
+fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+ErrorDisplay.from_estimator(model, X_test, y_test, ax=axes[0])
+VarianceDisplay.from_estimator(model, X_test, ax=axes[1])
+plt.show()
+
+# %%
+# The course of training: each member keeps the epoch at which its own validation rows are most
+# likely. And the probabilities of one flower, which might be one of two species.
+X, y = load_iris(return_X_y=True)
+classifier = TAGIClassifier(random_state=0).fit(X, y)
+fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
+TrainingCurveDisplay.from_estimator(model, ax=axes[0])
+ClassProbabilityDisplay.from_estimator(classifier, X[[70]], ax=axes[1])
+plt.show()

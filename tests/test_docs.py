@@ -1,0 +1,95 @@
+"""The code of the documentation runs, and the reference names everything that is public."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOC = ROOT / "doc"
+
+
+def run_blocks(page: str) -> dict:
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (DOC / page).read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert blocks
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    return names
+
+
+def test_getting_started_runs():
+    names = run_blocks("getting_started.md")
+    assert names["interval"].shape == (111, 2)
+    assert names["quartiles"].shape == (111, 3)
+    assert names["samples"].shape == (111, 10)
+    assert names["r2"] > 0.2
+    assert -6 < names["log_likelihood"] < -5
+    assert names["proba"].shape == names["proba_std"].shape == (150, 3)
+    assert names["stream"].n_samples_seen_ == 442
+    assert names["best"]["hidden_layer_sizes"] in [(50,), (50, 50)]
+
+
+def test_guide_runs_and_compares_three_models_by_three_scores():
+    names = run_blocks("guide.md")
+    assert 0.8 < names["inside"] < 0.99
+    assert 0 < names["off"] < 0.15
+    assert names["best_sigma_v"] in (0.3, 0.5, 0.7, 0.9)
+    table = names["table"]
+    ours, linear = table["TAGIRegressor"], table["BayesianRidge"]
+    assert ours[0] > linear[0] - 0.2
+    text = (DOC / "guide.md").read_text()
+    shown = re.findall(r"^(\w+) +(-\d+\.\d+) +(-\d+\.\d+) +(-\d+\.\d+)$", text, re.MULTILINE)
+    assert [row[0] for row in shown] == list(table)
+    for name, *values in shown:
+        np.testing.assert_allclose(np.array(values, dtype=float), table[name], rtol=0.02)
+
+
+MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting"]
+
+
+def public_names(module: str) -> dict:
+    names = importlib.import_module(module).__all__
+    found = {name: getattr(importlib.import_module(module), name) for name in names}
+    return {name: value for name, value in found.items() if not isinstance(value, str)}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_reference_names_everything_public(module):
+    reference = (DOC / "api.rst").read_text()
+    for name in public_names(module):
+        assert re.search(rf"^   {name}$", reference, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings_name_every_parameter_and_show_an_example(module):
+    for name, value in public_names(module).items():
+        doc = inspect.getdoc(value)
+        assert "Examples\n--------\n>>> " in doc, name
+        if not inspect.isclass(value) and not inspect.isfunction(value):
+            continue  # a scorer
+        documented = {name: value}
+        for method, function in inspect.getmembers(value, inspect.isroutine):
+            if not method.startswith("_") and str(function.__module__).startswith("sktagi"):
+                documented[f"{name}.{method}"] = function
+        for path, function in documented.items():
+            for parameter in inspect.signature(function).parameters:
+                pattern = rf"^(\w+, )*\**{parameter}(, \w+)* : "
+                if parameter != "self":
+                    text = inspect.getdoc(function)
+                    assert re.search(pattern, text, re.MULTILINE), (path, parameter)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [ROOT / "README.md", *DOC.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith(("http", "auto_examples/")):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+            elif target.startswith("auto_examples/plot_"):
+                name = Path(target).stem
+                assert (ROOT / "examples" / f"{name}.py").exists(), f"{page.name}: {target}"
