@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["BaseTAGI"]
 BLOCK_ROWS = 8192  # of predictions
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
+SETTLE_EPOCHS = 3  # of ten times as many
 
 
 class Given(NamedTuple):
@@ -103,11 +105,16 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
 
+    @classmethod
+    @cache
+    def _parameter_names(cls) -> list[str]:
+        return cls._get_param_names()  # looked up once: streams call often
+
     # Fitting
 
     @with_callbacks
     def _fit(self, X, y, sample_weight, X_std, X_cov):
-        check_params(self.get_params(deep=False))
+        check_params({name: getattr(self, name) for name in self._parameter_names()})
         # Not undone if fit fails: scikit-learn must find the callbacks that it tears down.
         tasks = FitTasks(self, X, y, sample_weight)
         with self._unchanged_if_it_fails():
@@ -137,7 +144,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
 
     def _partial_fit(self, X, y, sample_weight, X_std, X_cov, classes=None):
         with self._unchanged_if_it_fails():
-            check_params(self.get_params(deep=False))
+            check_params({name: getattr(self, name) for name in self._parameter_names()})
             first = not self.__sklearn_is_fitted__()
             data = self._validate_rows(
                 X, y, sample_weight, X_std, X_cov, first=first, incremental=True, classes=classes
@@ -260,6 +267,12 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
         return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
+    def _settle_epochs(self) -> int:
+        """The last epochs, in which nothing is forgotten, with half_life="auto"."""
+        if not isinstance(self.half_life, str):
+            return 0
+        return min(SETTLE_EPOCHS, int(self.max_iter) // 10)
+
     def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:
         rows = self._prepare(data, net)
         name, offset = type(self).__name__, self._score_offset()
@@ -281,6 +294,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 tol=self.tol,
                 rngs=member_rngs if self.shuffle else None,
                 continued=continued,
+                settle=self._settle_epochs(),
                 on_epoch=on_epoch,
                 on_epoch_begin=tasks.begin_epoch,
             )

@@ -740,3 +740,18 @@ def test_single_precision_learns_what_double_does():
         fit(net, make_rows(60, 3, dtype=dtype), np.arange(60), Settings(10), max_iter=2)
         nets.append(net)
     assert_same_posterior(*nets, rtol(np.float32, 10))
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("elements", [1, 200, 1 << 18])
+@pytest.mark.parametrize("joint", [True, False])
+def test_rows_are_learnt_alike_in_chunks_of_any_size(members, elements, joint, monkeypatch):
+    """The last chunk may be smaller than a batch, and batches may hold copies of a row."""
+    data = make_rows(45, 4, 1, seed=3)
+    rows = np.random.default_rng(0).integers(45, size=(members, 70))
+    whole, parts = (make_network([4, 6, 1], 4, members) for _ in range(2))
+    settings = Settings(16, joint, 100.0)
+    expected = learn_rows(whole, data, rows, settings)
+    monkeypatch.setattr(learning, "BLOCK_ELEMENTS", elements)
+    np.testing.assert_allclose(learn_rows(parts, data, rows, settings), expected, rtol=1e-12)
+    assert_same_posterior(parts, whole, 1e-12)

@@ -269,14 +269,13 @@ def _batches_with_copies(keys: np.ndarray | None, batch_size: int) -> list[bool]
     """Which batches of some rows hold copies of a row."""
     if keys is None:
         return []
-    whole = keys.shape[-1] // batch_size * batch_size
-    parts = [keys[..., :whole].reshape(-1, whole // batch_size, batch_size)]
-    if whole < keys.shape[-1]:
-        parts.append(keys[..., None, whole:].reshape(-1, 1, keys.shape[-1] - whole))
-    flags = []
-    for part in parts:
-        ordered = np.sort(part, axis=-1)
-        flags.extend((ordered[..., 1:] == ordered[..., :-1]).any(axis=(0, -1)))
+    n_rows = keys.shape[-1]
+    whole = n_rows // batch_size * batch_size
+    flags: list[bool] = []
+    for part, size in ((keys[..., :whole], batch_size), (keys[..., whole:], n_rows - whole)):
+        if part.shape[-1]:
+            ordered = np.sort(part.reshape(-1, part.shape[-1] // size, size), axis=-1)
+            flags.extend((ordered[..., 1:] == ordered[..., :-1]).any(axis=(0, -1)))
     return flags
 
 
