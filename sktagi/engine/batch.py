@@ -109,15 +109,17 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
         nodes = [None] * len(weights) if outputs is None else outputs
         grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
         return np.stack(grams)
+    scaled = a[..., None, :, :] * _of_observations(np.sqrt(weights), outputs)
+    return scaled @ scaled.swapaxes(-1, -2)  # a matrix times its own transpose: half the work
+
+
+def _of_observations(weights: np.ndarray, outputs) -> np.ndarray:
+    """Weights of the output that a row observes, (..., observations, rows or 1, n_in)."""
     by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
     if outputs is None:
-        scaled = a[..., None, :, :] * by_output[..., :, None, :]
-    else:
-        picked = np.take_along_axis(
-            by_output, outputs.reshape(*outputs.shape[:-2], -1, 1), axis=-2
-        ).reshape(*outputs.shape, -1)
-        scaled = picked.swapaxes(-3, -2) * a[..., None, :, :]
-    return scaled @ a[..., None, :, :].swapaxes(-1, -2)
+        return by_output[..., :, None, :]
+    picked = np.take_along_axis(by_output, outputs.reshape(*outputs.shape[:-2], -1, 1), axis=-2)
+    return picked.reshape(*outputs.shape, -1).swapaxes(-3, -2)
 
 
 def _sparse_gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
