@@ -63,6 +63,7 @@ class BaseTAGI(BaseEstimator):
     """Base class; the subclass validates targets and names the observation model."""
 
     _net: Network
+    _prequential: Prequential
     n_samples_seen_: int
     best_iter_: int | np.ndarray
 

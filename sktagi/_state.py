@@ -62,7 +62,7 @@ class Origin(NamedTuple):
         for layer in net.layers:
             arrays += [layer.mu, layer.var]
         for moments in statistics:
-            arrays += [np.float64(moments.weight), moments.mean, moments.deviation]
+            arrays += [np.array(moments.weight), moments.mean, moments.deviation]
         for array in arrays:
             digest.update(repr((array.shape, array.dtype.str)).encode())
             digest.update(np.ascontiguousarray(array).tobytes())
