@@ -27,7 +27,7 @@ def started(n=50, **params):
 
 
 def test_merging_equal_estimators_changes_nothing():
-    X, y = make_rows()
+    X, _ = make_rows()
     model = started()
     merged = merge([model, deepcopy(model), pickle.loads(pickle.dumps(model))])
     np.testing.assert_allclose(merged.predict(X), model.predict(X), rtol=1e-12)
