@@ -145,7 +145,7 @@ class _Shard(NamedTuple):
     """Rows of a partition, and which of them each member learns and holds out."""
 
     estimator: Any  # validated on these rows, with their statistics
-    rows: Given | Rows
+    rows: Any  # Given, and standardised Rows later
     train: np.ndarray
     validation: list[np.ndarray] | None
 
@@ -236,9 +236,8 @@ def _score(net: Network, data: Rows, validation):
         noise_var = np.clip(factors[:, None, None] * net.noise_var[member], *NOISE_VAR_RANGE)
         total = 0.0
         for part in batches(len(rows), 4096):
-            mu_z, var_z = (
-                a[0].astype(np.float64) for a in predict_moments(one, data.x[rows[part]])
-            )
+            moments = predict_moments(one, data.x[rows[part]])
+            mu_z, var_z = (a[0].astype(np.float64) for a in moments)
             log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var, data.y[rows[part]])
             total = total + np.einsum("n,gno->go", data.weight[rows[part]], log_lik)
         sums.append(total)
@@ -273,19 +272,8 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
             for shard in shards:
                 if fitted.shuffle:
                     seeds = [member_rngs[m].randint(np.iinfo(np.int32).max) for m in active]
-                futures.append(
-                    client.submit(
-                        _learn_shard,
-                        shard,
-                        current,
-                        active,
-                        settings,
-                        seeds,
-                        learn,
-                        epoch > 1,
-                        pure=False,
-                    )  # fmt: skip
-                )
+                task = (shard, current, active, settings, seeds, learn, epoch > 1)
+                futures.append(client.submit(_learn_shard, *task, pure=False))
             learnt = client.gather(futures)
             goes_on = np.ones(len(active), dtype=bool)
             if stopping is not None and epoch > 1:
@@ -404,6 +392,6 @@ def _checked_alike(summaries):
     for summary in summaries:
         for name in ("n_features_in_", "feature_names_in_", "_y_ndim", "_n_targets"):
             mine, theirs = (getattr(e, name, None) for e in (first, summary.estimator))
-            if not np.array_equal(mine, theirs):
+            if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
                 raise ValueError(f"Partitions differ in {name.strip('_')}: {mine} and {theirs}.")
     return copy(first)

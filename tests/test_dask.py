@@ -102,15 +102,15 @@ def test_grid_search_in_processes_equals_the_local_one():
 
 
 def test_grid_search_survives_a_killed_worker(client):
-    X, y = make_rows(400)
-    local = search(X, y, max_iter=20)
+    X, y = make_rows(300)
+    local = search(X, y, max_iter=10)
     # By default joblib puts the row numbers of a fold on one worker only; these are on all.
     folds = list(KFold(3).split(X))
     everywhere = [X, y, *(rows for fold in folds for rows in fold)]
 
     def run():
         with joblib.parallel_config(backend="dask", client=client, scatter=everywhere):
-            return search(X, y, cv=folds, max_iter=20)
+            return search(X, y, cv=folds, max_iter=10)
 
     wait = in_thread(run)
     while not any(client.processing().values()):
