@@ -38,7 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=5.0)
     parser.add_argument("--chunk", type=int, default=20_000, help="rows of a partial_fit")
-    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--hidden", type=int, default=20)
     parser.add_argument("--members", type=int, default=1)
     args = parser.parse_args()
     n_rows = int(args.gigabytes * 1e9 / (4 * (N_FEATURES + 1)))
@@ -47,7 +48,7 @@ def main() -> None:
         write(path, n_rows, 100_000)
         print(f"{path.stat().st_size / 1e9:.2f} GB, {n_rows} rows of {N_FEATURES} features")
         model = TAGIRegressor(
-            batch_size=args.batch_size, n_members=args.members, random_state=0,
+            (args.hidden,), batch_size=args.batch_size, n_members=args.members, random_state=0,
         )  # fmt: skip
         start = time.perf_counter()
         for first in range(0, n_rows, args.chunk):
