@@ -39,12 +39,6 @@ __all__ = ["fit_shards"]
 NOISE_FACTORS = np.exp(np.linspace(-1, 1, 73) * (1 + 1 / 8 + 1 / 64) * np.log(8.0))  # as for fit
 
 
-# An epoch of M shards makes 1/M of the steps of one over all rows, and averages them. Going on with
-# a part of the last step makes up for much of that (Chen and Huo, 2016); for one shard there is
-# nothing to make up for. 2/3 was better than none and than 1 on kin8nm in four shards.
-MOMENTUM = 2 / 3
-
-
 def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     """Fit an estimator to partitioned rows, in parallel on the workers that hold them.
 
@@ -262,7 +256,6 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
         name = f"{type(fitted).__name__} on {len(shards)} shards"
         progress = Progress(max_iter, fitted._score_offset(), name)
     current = net
-    moved = [np.zeros_like(layer.mu) for layer in net.layers]
     futures: list = []
     try:
         for epoch in range(1, max_iter + 1 + (stopping is not None and max_iter > 0)):
@@ -287,12 +280,9 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
             score = sum(part.train_score for part in learnt)[goes_on]
             weight = sum(part.train_weight for part in learnt)[goes_on]
             history.train_scores.append(float((score / weight).mean()))
-            merged = merge_networks([part.net for part in learnt], current.rows_learned)
-            moved = _move_on(merged, current, moved, MOMENTUM * (1 - 1 / len(shards)))
-            current = merged
+            current = merge_networks([part.net for part in learnt], current.rows_learned)
             if not goes_on.all():
                 current = current.members(np.flatnonzero(goes_on))
-                moved = [step[goes_on] for step in moved]
                 active = active[goes_on]
             if stopping is None:
                 net.assign(current, active, np.arange(len(active)))
@@ -309,15 +299,6 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
     if progress is not None:
         progress.close(history)
     return history
-
-
-def _move_on(merged: Network, before: Network, moved, momentum: float) -> list[np.ndarray]:
-    """Let the means go on in the direction of the last epochs, in place; returns the step taken."""
-    steps = []
-    for new, old, last in zip(merged.layers, before.layers, moved, strict=True):
-        steps.append(new.mu - old.mu + momentum * last)
-        np.add(old.mu, steps[-1], out=new.mu)
-    return steps
 
 
 def _combined_scores(net: Network, learnt, n_validation: int):
