@@ -152,18 +152,18 @@ def test_predictions_of_chunks_mean_and_std(client):
     np.testing.assert_allclose(both.compute(), np.column_stack([mean, std]), rtol=1e-12)
 
 
-def test_shards_learn_as_all_rows_and_more_than_one_of_them(client):
+def test_shards_together_learn_much_more_than_one_of_them(client):
     from sktagi.dask import fit_shards
 
-    X, y = make_rows(400)
+    X, y = make_rows(800)
     X_test, y_test = make_rows(1000, seed=1)
-    model = TAGIRegressor(**{**PARAMS, "n_members": 2}, batch_size=10, max_iter=40)
+    model = TAGIRegressor(**{**PARAMS, "n_members": 2}, batch_size=10, max_iter=60)
     sharded = fit_shards(model, *chunked(X, y, 4)).log_likelihood(X_test, y_test)
     whole = model.fit(X, y).log_likelihood(X_test, y_test)
-    alone = model.fit(X[:100], y[:100]).log_likelihood(X_test, y_test)
-    # Ninety rows a shard are few; larger ones come closer to the fit on all rows.
+    alone = model.fit(X[:200], y[:200]).log_likelihood(X_test, y_test)
+    # Shards of 180 rows are small; larger ones come closer to the fit on all rows.
     assert sharded > alone + 0.5 * (whole - alone)
-    assert whole > alone + 0.5
+    assert whole > alone + 0.3
 
 
 def test_one_shard_learns_as_fit(client):
