@@ -16,15 +16,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from ._params import check_params, hidden_sizes
+from ._prequential import Prequential
 from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
+from ._state import Origin, from_plain, to_plain
 from ._validation import check_rng, check_weight, check_X_cov, check_X_std, known_frame
 from .engine.activations import ACTIVATIONS
 from .engine.full import check_size, full_prior
 from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
 from .engine.network import draw_prior
 from .engine.training import History, fit_epochs
+from .engine.units import rescale_inputs
 
 __all__ = ["BaseTAGI"]
 
@@ -57,6 +60,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     """Base class; the subclass validates targets and names the observation model."""
 
     _net: Network
+    _prequential: Prequential
     n_samples_seen_: int
     best_iter_: int | np.ndarray
 
@@ -133,8 +137,12 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             train, validation = self._split(data, np.random.RandomState(self._split_seed))
             used = np.zeros(len(data.weight), dtype=bool)
             used[train[train >= 0]] = True
+            before = self._statistics() if warm else None
             self._start_statistics(data)
+            self._set_origin(net)
             self._update_statistics(data._replace(weight=data.weight * used))
+            if before is not None:
+                self._change_units(net, before)
             self.n_samples_seen_ = len(data.weight) + (self.n_samples_seen_ if warm else 0)
             history = self._learn(net, data, train, validation, member_rngs, warm, tasks)
             self._set_history(history)
@@ -154,15 +162,22 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 net = self._draw_network(data, self._member_rngs(rng))
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._start_statistics(data)
+                self._set_origin(net)
                 self._set_history(History())
                 self.n_samples_seen_ = 0
+                self._update_statistics(data)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
-            self._update_statistics(data)
+                before = self._statistics()
+                self._update_statistics(data)
+                self._change_units(net, before)
             rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
             settings = self._settings(net, len(data.weight))
-            log_lik = learn_rows(net, self._prepare(data, net), rows, settings).mean()
+            log_lik = float(learn_rows(net, self._prepare(data, net), rows, settings).mean())
+            log_lik += self._score_offset()
+            if self._targets_have_units():
+                self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
             self.n_iter_ += 1
             self.best_iter_ = self.n_iter_
             self.n_samples_seen_ += len(data.weight)
@@ -170,7 +185,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             if self.verbose:
                 print(
                     f"{type(self).__name__} {len(data.weight)} rows | log-likelihood before they "
-                    f"were learnt: {log_lik + self._score_offset():8.4f}",
+                    f"were learnt: {log_lik:8.4f}",
                     flush=True,
                 )
         return self
@@ -327,6 +342,11 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             self.best_iter_ = int(best[0]) if len(best) == 1 else best
             self.validation_scores_ = [score + offset for score in history.validation_scores]
 
+    def _set_origin(self, net: Network) -> None:
+        """Remember where training starts, and begin the scores of a stream."""
+        self._prequential = Prequential()
+        self._origin = Origin.of(net, self._statistics(), 0, self._prequential)
+
     # Standardisation
 
     def _start_statistics(self, data: Given) -> None:
@@ -337,6 +357,22 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     def _update_statistics(self, data: Given) -> None:
         if self.standardize:
             self._x_moments = self._x_moments.updated(data.X, data.weight, "X")
+
+    def _statistics(self) -> tuple[Moments, ...]:
+        return (self._x_moments,)
+
+    def _set_statistics(self, statistics: tuple[Moments, ...]) -> None:
+        self._x_moments = statistics[0]
+
+    def _change_units(self, net: Network, before: tuple[Moments, ...]) -> None:
+        """Let a network learnt in the units of ``before`` say the same in the present ones."""
+        change = before[0].change_to(self._x_moments)
+        if not change.is_none:
+            rescale_inputs(net.layers[0], change)
+
+    def _targets_have_units(self) -> bool:
+        """False as long as there is no spread to measure them in."""
+        return True
 
     def _score_offset(self) -> float:
         """Log-likelihood in original units minus that of standardised targets."""
@@ -432,6 +468,12 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
 
     # Fitted attributes
 
+    def __getstate__(self):
+        return to_plain(super().__getstate__())
+
+    def __setstate__(self, state):
+        super().__setstate__(from_plain(state, type(self).__name__))
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_net")
 
@@ -479,6 +521,18 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         noise_var = self._fitted_net("sigma_v_").noise_var.astype(np.float64)
         sigma_v = np.sqrt(noise_var.mean(axis=0)[0])
         return float(sigma_v[0]) if len(sigma_v) == 1 else sigma_v
+
+    @property
+    def prequential_log_likelihood_(self) -> float:
+        """Mean log-likelihood of streamed rows, each before it was learnt."""
+        self._fitted_net("prequential_log_likelihood_")
+        return self._prequential.mean
+
+    @property
+    def recent_log_likelihood_(self) -> float:
+        """The same mean, in which a row counts half after 500 rows."""
+        self._fitted_net("recent_log_likelihood_")
+        return self._prequential.recent
 
     @property
     def n_outputs_(self) -> int:

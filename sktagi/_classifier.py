@@ -139,6 +139,14 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     validation_scores_ : list of float, or None
         Mean log-likelihood of the validation rows after each epoch; None without early stopping.
 
+    prequential_log_likelihood_ : float
+        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learnt:
+        a test score without a test set. It is the mean over members of what each scores alone,
+        since the network was drawn or ``fit``; NaN without streamed rows.
+
+    recent_log_likelihood_ : float
+        The same mean, in which a row counts half 500 rows later: a fall shows drift.
+
     n_outputs_ : int
         Output units: the nodes of the class tree, 11 for ten classes.
 
@@ -269,7 +277,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def partial_fit(self, X, y, classes=None, sample_weight=None, X_std=None, X_cov=None):
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
-        A call that raises, by Ctrl-C too, leaves the estimator as it was.
+        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
+        the rows in before they are learnt; the function that was learnt stays the same in the new
+        units. Not for several threads at once; ``predict`` is.
 
         Parameters
         ----------

@@ -11,6 +11,8 @@ from ._base import BaseTAGI, Given
 from ._scaling import Moments
 from ._validation import check_count, check_coverage, check_probabilities, check_rng
 from .engine.noise import GaussianOutputs
+from .engine.training import NOISE_VAR_RANGE
+from .engine.units import rescale_outputs
 from .metrics import gaussian_log_likelihood
 
 __all__ = ["TAGIRegressor"]
@@ -130,6 +132,14 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     validation_scores_ : list of float, or None
         Mean log-likelihood of the validation rows after each epoch; None without early stopping.
 
+    prequential_log_likelihood_ : float
+        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learnt:
+        a test score without a test set. It is the mean over members of what each scores alone, in
+        original units, since the network was drawn or ``fit``; NaN without streamed rows.
+
+    recent_log_likelihood_ : float
+        The same mean, in which a row counts half 500 rows later: a fall shows drift.
+
     n_outputs_ : int
         Output units: the number of targets.
 
@@ -212,7 +222,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def partial_fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
-        A call that raises, by Ctrl-C too, leaves the estimator as it was.
+        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
+        the rows in before they are learnt; the function that was learnt stays the same in the new
+        units. Not for several threads at once; ``predict`` is.
 
         Parameters
         ----------
@@ -458,6 +470,25 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         super()._update_statistics(data)
         if self.standardize:
             self._y_moments = self._y_moments.updated(data.y, data.weight, "y")
+
+    def _statistics(self):
+        return (*super()._statistics(), self._y_moments)
+
+    def _set_statistics(self, statistics) -> None:
+        self._x_moments, self._y_moments = statistics
+
+    def _change_units(self, net, before) -> None:
+        super()._change_units(net, before)
+        change = before[1].change_to(self._y_moments)
+        if change.is_none:
+            return
+        rescale_outputs(net.layers[-1], change)
+        if net.learn_noise:  # a sigma_v that is given is in the new units already
+            noise_var = net.noise_var / np.square(change.ratio)
+            net.noise_var[...] = np.clip(noise_var, *NOISE_VAR_RANGE)
+
+    def _targets_have_units(self) -> bool:
+        return not self.standardize or bool(self._y_moments.deviation.any())
 
     def _score_offset(self) -> float:
         return -float(np.log(self._y_moments.scale).sum())

@@ -7,50 +7,53 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .engine.units import Change
+
 __all__ = ["Moments"]
+
+SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 
 
 class Moments(NamedTuple):
     """Weight, mean and summed squared deviation of the columns seen so far.
 
     Columns of sparse data are not centred: their ``mean`` stays zero, and the deviation is taken
-    about zero. Statistics are float64 whatever the data's type.
+    about zero. Statistics are float64 whatever the data's type. ``since`` is the weight of the rows
+    seen since a column first varied, or last outgrew its spread.
     """
 
     weight: float
     mean: np.ndarray
     deviation: np.ndarray
+    since: np.ndarray
     centered: bool
 
     @classmethod
     def empty(cls, n_columns: int, *, centered: bool = True) -> Moments:
-        return cls(0.0, np.zeros(n_columns), np.zeros(n_columns), centered)
+        zeros = np.zeros(n_columns)
+        return cls(0.0, zeros, zeros, zeros, centered)
 
     def updated(self, values, weight: np.ndarray, name: str) -> Moments:
-        """Statistics of the rows seen so far and these (Chan et al., 1979)."""
+        """Statistics of the rows seen so far and these."""
         weight = weight.astype(np.float64)
         added = weight.sum()
-        total = self.weight + added
         if sparse.issparse(values) and self.centered:
             values = values.toarray()
-        if not self.centered:
-            squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
-            new = Moments(total, self.mean, self.deviation + squares.T @ weight, False)
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not self.centered:
+                squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
+                mean, deviation = np.zeros_like(self.mean), squares.T @ weight
+            else:
                 # Relative to the first row: a constant column has no deviation, not even rounding.
                 first = values[0].astype(np.float64)
                 blocks = [slice(k, k + 4096) for k in range(0, len(values), 4096)]
                 offset = sum(weight[b] @ (values[b] - first) for b in blocks) / added
                 mean = first + offset
                 deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
-                shift = mean - self.mean
-                new = Moments(
-                    total,
-                    self.mean + shift * (added / total),
-                    self.deviation + deviation + np.square(shift) * (self.weight * added / total),
-                    True,
-                )
+            added_since = np.full(len(mean), added)
+            new = self.joined(Moments(added, mean, deviation, added_since, self.centered))
+            starts = self._constant | self._outgrown_by(new)
+            new = new._replace(since=np.where(starts, added, new.since))
         if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
@@ -58,14 +61,61 @@ class Moments(NamedTuple):
             )
         return new
 
+    def joined(self, other: Moments) -> Moments:
+        """Statistics of the rows of both (Chan et al., 1979)."""
+        total = self.weight + other.weight
+        if total == 0:
+            return self
+        shift = other.mean - self.mean
+        return Moments(
+            total,
+            self.mean + shift * (other.weight / total),
+            self.deviation
+            + other.deviation
+            + np.square(shift) * (self.weight * other.weight / total),
+            self.since + other.since,
+            self.centered,
+        )
+
+    def without(self, other: Moments) -> Moments:
+        """Statistics of the rows that ``other``, an earlier state of these, had not seen."""
+        left = self.weight - other.weight
+        if other.weight == 0 or left <= 0:
+            return self if other.weight == 0 else self.empty(len(self.mean), centered=self.centered)
+        mean = self.mean + (self.mean - other.mean) * (other.weight / left)
+        between = np.square(mean - other.mean) * (other.weight * left / self.weight)
+        deviation = np.maximum(self.deviation - other.deviation - between, 0)
+        since = np.maximum(self.since - other.since, 0)
+        return Moments(left, mean, deviation, since, self.centered)
+
     @property
     def scale(self) -> np.ndarray:
         """Root mean square about the mean, or 1 where a column is constant to rounding."""
-        if self.weight == 0:
-            return np.ones_like(self.mean)
-        scale = np.sqrt(self.deviation / self.weight)
-        constant = scale <= 10 * np.finfo(np.float64).eps * np.abs(self.mean)
-        return np.where(constant, 1.0, scale)
+        return np.where(self._constant, 1.0, self._spread)
+
+    @property
+    def _spread(self) -> np.ndarray:
+        return np.sqrt(self.deviation / self.weight) if self.weight else np.zeros_like(self.mean)
+
+    @property
+    def _constant(self) -> np.ndarray:
+        return self._spread <= 10 * np.finfo(np.float64).eps * np.abs(self.mean)
+
+    def _outgrown_by(self, new: Moments) -> np.ndarray:
+        # What n rows have taught says nothing beyond sqrt(n) times their spread.
+        return new._spread > np.sqrt(np.maximum(self.since, 1)) * self._spread
+
+    def change_to(self, new: Moments) -> Change:
+        """From the units of these statistics to those of ``new``.
+
+        None for a column whose old units are a guess of a few rows, or were outgrown at once: what
+        was learnt in them says nothing about the new ones, and the prior is the same in any.
+        """
+        settled = (self.since >= SETTLED_ROWS) & ~self._outgrown_by(new)
+        settled &= ~(self._constant | new._constant)
+        ratio = np.where(settled, new.scale / self.scale, 1.0)
+        shift = np.where(settled, (new.mean - self.mean) / self.scale, 0.0)
+        return Change(ratio, shift)
 
     def standardise(self, values, dtype) -> np.ndarray:
         """Centred and scaled copy of dense ``values`` in ``dtype``."""

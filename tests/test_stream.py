@@ -1,6 +1,7 @@
 """Learning from streams: partial_fit, its agreement with fit, and forgetting."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -81,7 +82,22 @@ def test_chunk_boundaries_do_not_matter_row_by_row(estimator, sigma_v, size):
     X, y = make_stream()
     params = {**PLAIN, "batch_size": 1, "sigma_v": sigma_v, "half_life": 40.0}
     whole = estimator(**params).fit(X, y)
-    assert_same_posterior(whole, stream(estimator(**params), X, y, size), rtol=1e-10)
+    assert_same_posterior(whole, stream(estimator(**params), X, y, size))
+
+
+@both
+def test_ragged_chunks_do_not_matter_row_by_row(estimator):
+    X, y = make_stream()
+    params = {**PLAIN, "batch_size": 1, "n_members": 2}
+    whole = stream(estimator(**params), X, y, 60)
+    ragged = estimator(**params)
+    for start, stop in ((0, 1), (1, 4), (4, 31), (31, 33), (33, 60)):
+        known = {"classes": [0, 1]} if is_classifier(ragged) else {}
+        ragged.partial_fit(X[start:stop], y[start:stop], **known)
+    assert_same_posterior(whole, ragged)
+    np.testing.assert_allclose(
+        ragged.prequential_log_likelihood_, whole.prequential_log_likelihood_, rtol=1e-12
+    )
 
 
 @both
@@ -223,3 +239,178 @@ def test_memory_of_a_stream_is_bounded():
     for _ in range(30):
         model.partial_fit(X, y)
     assert len(pickle.dumps(model)) <= size + 50
+
+
+# Prequential scores
+
+
+@both
+@pytest.mark.parametrize("standardize", [False, True])
+def test_prequential_score_is_that_of_each_row_before_it_was_learnt(estimator, standardize):
+    X, y = make_stream(200)
+    X, y = 50 + 10 * X, y if estimator is TAGIClassifier else 7.0 * y
+    model = estimator(**{**PLAIN, "standardize": standardize, "n_members": 1, "batch_size": 1,
+                         "half_life": None})  # fmt: skip
+    stream(model, X[:100], y[:100], 100)
+    scores = [model.prequential_log_likelihood_]
+    weights = [100.0]
+    for row in range(100, 200):
+        scores.append(model.log_likelihood(X[row : row + 1], y[row : row + 1]))
+        weights.append(1.0)
+        stream(model, X[row : row + 1], y[row : row + 1], 1)
+    expected = np.average(scores, weights=weights)
+    # Running statistics take a row in before it is scored: means stay, variances nearly.
+    close = {"abs": 0.005} if standardize else {"rel": 1e-9}
+    assert model.prequential_log_likelihood_ == pytest.approx(expected, **close)
+
+
+def test_prequential_score_is_in_original_units():
+    X, y = make_stream(500)
+    y = y + 0.1 * X[:, 2]
+    small = stream(TAGIRegressor(random_state=0), X, y, 100)
+    large = stream(TAGIRegressor(random_state=0), X, 1000 * y, 100)
+    shift = small.prequential_log_likelihood_ - large.prequential_log_likelihood_
+    assert shift == pytest.approx(np.log(1000))
+
+
+def test_prequential_score_weighs_rows():
+    X, y = make_stream(100)
+    model = TAGIRegressor(**PLAIN)
+    stream(model, X[:50], y[:50], 50)
+    first = model.prequential_log_likelihood_
+    again = pickle.loads(pickle.dumps(model))
+    stream(model, X[50:], y[50:], 50, sample_weight=np.full(50, 3.0))
+    assert model._prequential.weight == 200
+    stream(again, X[50:], y[50:], 50, sample_weight=np.full(50, 1e-9))
+    assert again.prequential_log_likelihood_ == pytest.approx(first, abs=1e-6)
+
+
+def test_recent_score_shows_an_abrupt_change_and_recovers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 2))
+    y = np.where(np.arange(9000) < 4000, X[:, 0], -X[:, 0]) + 0.1 * rng.normal(size=9000)
+    model = TAGIRegressor(hidden_layer_sizes=(20,), n_members=1, half_life=300.0, random_state=0)
+    stream(model, X[:4000], y[:4000], 100)
+    before = model.recent_log_likelihood_
+    stream(model, X[4000:4200], y[4000:4200], 100)
+    assert model.recent_log_likelihood_ < before - 0.5
+    stream(model, X[4200:], y[4200:], 100)
+    assert model.recent_log_likelihood_ > before - 0.2
+    assert model.prequential_log_likelihood_ < model.recent_log_likelihood_
+
+
+@both
+def test_scores_of_a_stream_begin_anew_with_fit(estimator):
+    X, y = make_stream()
+    model = stream(estimator(**PLAIN), X, y, 10)
+    assert np.isfinite(model.recent_log_likelihood_)
+    model.fit(X, y)
+    assert np.isnan(model.prequential_log_likelihood_)
+    assert np.isnan(model.recent_log_likelihood_)
+    with pytest.raises(AttributeError):
+        _ = estimator().prequential_log_likelihood_
+
+
+def test_targets_without_spread_are_not_scored():
+    model = TAGIRegressor(random_state=0).partial_fit([[1.0]], [1e6])
+    assert np.isnan(model.prequential_log_likelihood_)
+    model.partial_fit([[2.0]], [3e6])
+    assert -30 < model.prequential_log_likelihood_ < -5
+
+
+# Drift
+
+
+def drifting(kind, n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 1.5, size=(n, 3))
+    angle = {
+        "still": np.zeros(n),
+        "abrupt": np.where(np.arange(n) < n // 2, 0, np.pi / 2),
+        "slow": np.linspace(0, np.pi, n),
+    }[kind]
+    clean = np.cos(angle) * np.sin(2 * X[:, 0]) + np.sin(angle) * np.sin(2 * X[:, 1])
+    return X, clean + 0.2 * rng.normal(size=n)
+
+
+def prequential_errors(half_life, X, y, hidden=(30,)):
+    model = TAGIRegressor(hidden_layer_sizes=hidden, n_members=1, batch_size=10,
+                          half_life=half_life, random_state=0)  # fmt: skip
+    errors = np.zeros(len(X))
+    for start in range(0, len(X), 50):
+        part = slice(start, start + 50)
+        if start:
+            errors[part] = (model.predict(X[part]) - y[part]) ** 2
+        model.partial_fit(X[part], y[part])
+    return errors
+
+
+def rmse(errors, start, stop):
+    return np.sqrt(errors[start:stop].mean())
+
+
+def test_forgetting_returns_to_its_level_a_thousand_rows_after_an_abrupt_change():
+    X, y = drifting("abrupt")
+    following, frozen = (prequential_errors(h, X, y) for h in (100.0, None))
+    assert rmse(following, 4000, 5000) < 1.2 * rmse(following, 2000, 3000)
+    assert rmse(frozen, 4000, 5000) > 1.5 * rmse(frozen, 2000, 3000)
+
+
+def test_forgetting_follows_a_slow_drift():
+    X, y = drifting("slow")
+    following, frozen = (prequential_errors(h, X, y) for h in (100.0, None))
+    assert rmse(following, 5000, 6000) < 1.2 * rmse(following, 2000, 3000)
+    assert rmse(frozen, 5000, 6000) > 1.2 * rmse(frozen, 2000, 3000)
+
+
+def test_without_drift_a_linear_model_gains_nothing_by_forgetting():
+    # A network may: what its first rows taught a poor posterior is better forgotten.
+    X, _ = drifting("still")
+    y = X[:, 0] - X[:, 1] + 0.5 * np.random.default_rng(1).normal(size=len(X))
+    forgetful, whole = (prequential_errors(h, X, y, hidden=()) for h in (100.0, None))
+    assert rmse(whole, 1000, 6000) < rmse(forgetful, 1000, 6000)
+
+
+# Classes
+
+
+def test_a_class_that_arrives_late_is_learnt():
+    rng = np.random.default_rng(0)
+    center = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    y = np.concatenate([rng.integers(0, 2, 600), rng.integers(0, 3, 600)])
+    X = center[y] + rng.normal(size=(1200, 2))
+    model = TAGIClassifier(hidden_layer_sizes=(20,), n_members=2, random_state=0)
+    for start in range(0, 1200, 30):
+        part = slice(start, start + 30)
+        model.partial_fit(X[part], y[part], **({"classes": [0, 1, 2]} if start == 0 else {}))
+        if start == 570:
+            assert model.predict_proba(X[:600])[:, 2].mean() < 0.2
+            old = model.score(X[:600], y[:600])
+    assert list(model.classes_) == [0, 1, 2]
+    late = y[600:] == 2
+    assert model.score(X[600:][late], y[600:][late]) > 0.9
+    assert model.score(X[:600], y[:600]) > old - 0.05
+
+
+def test_label_noise_shows_in_the_probabilities_not_in_the_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 2))
+    clean = (X[:, 0] + X[:, 1] > 0).astype(int)
+    y = np.where(rng.random(4000) < 0.2, 1 - clean, clean)
+    model = stream(TAGIClassifier(hidden_layer_sizes=(20,), random_state=0), X[:3000], y[:3000], 50)
+    assert model.score(X[3000:], clean[3000:]) > 0.93
+    far = np.abs(X[3000:].sum(axis=1)) > 1.5
+    sure = model.predict_proba(X[3000:][far]).max(axis=1).mean()
+    assert 0.7 < sure < 0.9  # the truth is 0.8
+
+
+def test_threads_may_predict_at_once():
+    X, y = make_stream(300)
+    model = TAGIRegressor(max_iter=3, random_state=0).fit(X, y)
+    parts = [X[k::16] for k in range(16)]
+    alone = [model.predict(part, return_std=True) for part in parts]
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(5):
+            together = list(pool.map(lambda part: model.predict(part, return_std=True), parts))
+            for one, other in zip(alone, together, strict=True):
+                np.testing.assert_array_equal(one, other)

@@ -5,7 +5,8 @@ Read in this order, the modules are the paper: ``gaussian`` (moments of products
 ``batch`` (rows of a batch are correlated), ``noise`` (observation model, Eq. 1 and 14), ``tree``
 (classes, App. C), ``inputs`` (uncertain inputs in predictions, Eq. 18), ``full`` (full covariances,
 Eq. 10-16), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
-stopping). ``keys`` finds copies of rows.
+stopping). ``keys`` finds copies of rows, ``units`` says the same in other units, ``merging`` joins
+posteriors of different rows.
 
 Arrays may carry leading axes, as in ``numpy.linalg``: each index is a network of its own.
 """

@@ -48,7 +48,7 @@ def draw_prior(
         var_prior[-1] = bias_variance
         draws = np.stack([rng.standard_normal((n_in + 1, n_out)) for rng in rngs])
         mu = (draws * np.sqrt(var_prior)).astype(dtype)
-        var = np.broadcast_to(var_prior, mu.shape).astype(dtype)
+        var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers
 

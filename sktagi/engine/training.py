@@ -9,7 +9,7 @@ import numpy as np
 
 from .learning import NOISE_VAR_RANGE, Network, Rows, Settings, learn_rows, predict_moments
 
-__all__ = ["History", "fit_epochs"]
+__all__ = ["EarlyStopping", "History", "fit_epochs"]
 
 # Fewer validation rows say too little about the noise: it stays what EM made it.
 MIN_ROWS_FOR_NOISE = 10
@@ -61,7 +61,7 @@ def fit_epochs(
     """
     history = History()
     data = data.with_keys()
-    stopping = _EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
+    stopping = EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
     history.posterior = (stopping.best if stopping is not None else net).copy
     everyone = np.arange(len(train))
 
@@ -106,7 +106,7 @@ def fit_epochs(
     return history
 
 
-class _EarlyStopping:
+class EarlyStopping:
     """The best posterior of each member, and which members still gain."""
 
     def __init__(self, net: Network, n_iter_no_change: int, tol: float):

@@ -1,0 +1,158 @@
+"""Streams that drift, and streams of the river package: scores of each row before it is learnt.
+
+``python -m benchmarks.streams`` prints the tables of doc/streams.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+from sklearn.preprocessing import StandardScaler
+
+from sktagi import TAGIClassifier, TAGIRegressor
+
+
+def drifting(kind: str, n_rows: int, seed: int):
+    """sin(2 x0) turns into sin(2 x1): at once in the middle, all the time, or never."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 1.5, size=(n_rows, 3))
+    angle = {
+        "stationary": np.zeros(n_rows),
+        "abrupt": np.where(np.arange(n_rows) < n_rows // 2, 0, np.pi / 2),
+        "slow": np.linspace(0, np.pi, n_rows),
+    }[kind]
+    clean = np.cos(angle) * np.sin(2 * X[:, 0]) + np.sin(angle) * np.sin(2 * X[:, 1])
+    return X, clean + 0.2 * rng.normal(size=n_rows)
+
+
+def drift_table(seeds: int, n_rows: int = 6000, chunk: int = 50) -> None:
+    print("| stream | half_life | " + " | ".join(f"{k}-{k + 1}" for k in range(6)) + " |")
+    print("|---|---|" + "---|" * 6)
+    for kind in ("stationary", "abrupt", "slow"):
+        for half_life in (100.0, 400.0, "auto", None):
+            squares = np.zeros(n_rows)
+            for seed in range(seeds):
+                X, y = drifting(kind, n_rows, seed)
+                model = TAGIRegressor(
+                    hidden_layer_sizes=(30,), n_members=1, batch_size=10, half_life=half_life,
+                    random_state=seed,
+                )  # fmt: skip
+                for start in range(0, n_rows, chunk):
+                    part = slice(start, start + chunk)
+                    if start:
+                        squares[part] += (model.predict(X[part]) - y[part]) ** 2 / seeds
+                    model.partial_fit(X[part], y[part])
+            rmse = np.sqrt(squares.reshape(6, -1).mean(axis=1))
+            print(f"| {kind} | {half_life} | " + " | ".join(f"{v:.3f}" for v in rmse) + " |")
+
+
+class Scaled:
+    """An SGD estimator of scikit-learn behind a running StandardScaler, row by row."""
+
+    def __init__(self, model, classes=None):
+        self.model, self.scaler, self.known = model, StandardScaler(), {}
+        if classes is not None:
+            self.known = {"classes": classes}
+
+    def predict_row(self, x):
+        return self.model.predict(self.scaler.transform(x))[0] if self.fitted else 0
+
+    @property
+    def fitted(self) -> bool:
+        return hasattr(self.model, "coef_")
+
+    def learn_row(self, x, y):
+        self.scaler.partial_fit(x)
+        self.model.partial_fit(self.scaler.transform(x), y, **self.known)
+
+
+class Plain:
+    """An estimator of this package, row by row."""
+
+    def __init__(self, model, classes=None):
+        self.model, self.known = model, {} if classes is None else {"classes": classes}
+
+    def predict_row(self, x):
+        return self.model.predict(x)[0] if self.model.__sklearn_is_fitted__() else 0
+
+    def learn_row(self, x, y):
+        self.model.partial_fit(x, y, **self.known)
+
+
+class River:
+    """A model of river."""
+
+    def __init__(self, model, names):
+        self.model, self.names = model, names
+
+    def predict_row(self, x):
+        return self.model.predict_one(dict(zip(self.names, x[0], strict=True))) or 0
+
+    def learn_row(self, x, y):
+        self.model.learn_one(dict(zip(self.names, x[0], strict=True)), y[0])
+
+
+def rows_of(dataset, n_rows: int):
+    """Numbers and one-hot columns of a river data set."""
+    pairs = list(dataset.take(n_rows))
+    names = sorted({k for x, _ in pairs for k in x if isinstance(x[k], (int, float, bool))})
+    X = np.array([[float(x.get(k, 0)) for k in names] for x, _ in pairs])
+    return X, np.array([y for _, y in pairs]), names
+
+
+def river_table(n_rows: int) -> None:
+    from river import datasets, linear_model, preprocessing
+
+    print("| stream | rows | score | TAGI | SGD, scaled | river linear, scaled | TAGI rows/s |")
+    print("|---|---|---|---|---|---|---|")
+    regressions = {
+        "TrumpApproval": datasets.TrumpApproval(),
+        "ChickWeights": datasets.ChickWeights(),
+    }
+    classes = {"Phishing": datasets.Phishing(), "Bananas": datasets.Bananas(),
+               "ImageSegments": datasets.ImageSegments()}  # fmt: skip
+    for name, dataset in {**regressions, **classes}.items():
+        X, y, names = rows_of(dataset, n_rows)
+        regression = name in regressions
+        labels = None if regression else sorted(set(y.tolist()))
+        small = {"n_members": 2, "random_state": 0}
+        if regression:
+            linear = linear_model.LinearRegression()
+            models = [Plain(TAGIRegressor(**small)), Scaled(SGDRegressor(random_state=0))]
+        else:
+            linear = linear_model.SoftmaxRegression()
+            models = [Plain(TAGIClassifier(**small), labels),
+                      Scaled(SGDClassifier(loss="log_loss", random_state=0), labels)]  # fmt: skip
+        models.append(River(preprocessing.StandardScaler() | linear, names))
+        cells, speed = [], 0.0
+        for number, model in enumerate(models):
+            start = time.perf_counter()
+            losses = []
+            for row in range(len(X)):
+                x, target = X[row : row + 1], y[row : row + 1]
+                guess = model.predict_row(x)
+                losses.append((guess - target[0]) ** 2 if regression else guess != target[0])
+                model.learn_row(x, target)
+            if number == 0:
+                speed = len(X) / (time.perf_counter() - start)
+            loss = np.mean(losses[10:])
+            cells.append(f"{np.sqrt(loss):.3f}" if regression else f"{100 * loss:.2f} %")
+        kind = "RMSE" if regression else "errors"
+        print(f"| {name} | {len(X)} | {kind} | {' | '.join(cells)} | {speed:.0f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=5000, help="of each stream of river")
+    args = parser.parse_args()
+    drift_table(args.seeds)
+    print()
+    river_table(args.rows)
+
+
+if __name__ == "__main__":
+    main()

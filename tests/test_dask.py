@@ -1,0 +1,263 @@
+"""On a local dask cluster of two worker processes: searches, streams of chunks, shards."""
+
+import os
+import signal
+import threading
+import time
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold
+
+from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.metrics import log_likelihood_scorer
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+PARAMS = {"hidden_layer_sizes": (10,), "n_members": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Data that joblib has put on every worker stay on every worker.
+    keep_copies = {"distributed.scheduler.active-memory-manager.start": False}
+    with dask.config.set(keep_copies):
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+        client = distributed.Client(cluster)
+        yield client
+        client.close()
+        cluster.close()
+
+
+def make_rows(n=1000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = 5 + 2 * rng.normal(size=(n, 3))
+    return X, np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def chunked(X, y, n_chunks):
+    size = -(-len(X) // n_chunks)
+    return da.from_array(X, chunks=(size, -1)), da.from_array(y, chunks=size)
+
+
+def kill_one_worker(client):
+    pids = client.run(os.getpid)
+    os.kill(next(iter(pids.values())), signal.SIGKILL)
+    return set(pids.values())
+
+
+def in_thread(function):
+    """Start a function; returns a function that waits for its result."""
+    result = {}
+
+    def run():
+        try:
+            result["value"] = function()
+        except BaseException as error:
+            result["error"] = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def wait():
+        thread.join(60)
+        if "error" in result:
+            raise result["error"]
+        return result["value"]
+
+    return wait
+
+
+def search(X, y, cv=3, **params):
+    grid = {"sigma_v": [0.1, 0.3, 0.9], "batch_size": [10, 20]}
+    model = TAGIRegressor(**{**PARAMS, "max_iter": 5, "early_stopping": False, **params})
+    return GridSearchCV(model, grid, cv=cv, scoring=log_likelihood_scorer, refit=False).fit(X, y)
+
+
+def test_grid_search_on_the_cluster_equals_the_local_one(client):
+    X, y = make_rows(200)
+    local = search(X, y)
+    with joblib.parallel_config(backend="dask", scatter=[X, y]):
+        remote = search(X, y)
+    np.testing.assert_allclose(
+        remote.cv_results_["mean_test_score"], local.cv_results_["mean_test_score"], rtol=1e-9
+    )
+    assert remote.best_params_ == local.best_params_
+
+
+def test_grid_search_in_processes_equals_the_local_one():
+    X, y = make_rows(200)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        remote = search(X, y)
+    np.testing.assert_allclose(
+        remote.cv_results_["mean_test_score"], search(X, y).cv_results_["mean_test_score"],
+        rtol=1e-9,
+    )  # fmt: skip
+
+
+def test_grid_search_survives_a_killed_worker(client):
+    X, y = make_rows(300)
+    local = search(X, y, max_iter=10)
+    # By default joblib puts the row numbers of a fold on one worker only; these are on all.
+    folds = list(KFold(3).split(X))
+    everywhere = [X, y, *(rows for fold in folds for rows in fold)]
+
+    def run():
+        with joblib.parallel_config(backend="dask", client=client, scatter=everywhere):
+            return search(X, y, cv=folds, max_iter=10)
+
+    wait = in_thread(run)
+    while not any(client.processing().values()):
+        time.sleep(0.01)
+    before = kill_one_worker(client)
+    remote = wait()
+    np.testing.assert_allclose(
+        remote.cv_results_["mean_test_score"], local.cv_results_["mean_test_score"], rtol=1e-9
+    )
+    client.wait_for_workers(2)
+    assert set(client.run(os.getpid).values()) != before
+
+
+def test_incremental_over_chunks_equals_partial_fit_over_them(client):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    X, y = make_rows()
+    dX, dy = chunked(X, y, 10)
+    streamed = TAGIRegressor(**PARAMS)
+    for k in range(0, 1000, 100):
+        streamed.partial_fit(X[k : k + 100], y[k : k + 100])
+    incremental = wrappers.Incremental(TAGIRegressor(**PARAMS), shuffle_blocks=False)
+    incremental.fit(dX, dy)
+    np.testing.assert_array_equal(incremental.estimator_.predict(X), streamed.predict(X))
+
+
+def test_predictions_of_chunks_mean_and_std(client):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    X, y = make_rows()
+    dX, _ = chunked(X, y, 5)
+    model = TAGIRegressor(**PARAMS, max_iter=3).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    post = wrappers.ParallelPostFit(model)
+    np.testing.assert_allclose(post.predict(dX).compute(), mean, rtol=1e-12)
+    both = dX.map_blocks(
+        lambda rows: np.column_stack(model.predict(rows, return_std=True)),
+        chunks=(dX.chunks[0], 2),
+        meta=np.empty((0, 2)),
+    )
+    np.testing.assert_allclose(both.compute(), np.column_stack([mean, std]), rtol=1e-12)
+
+
+def test_shards_together_learn_much_more_than_one_of_them(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(800)
+    X_test, y_test = make_rows(1000, seed=1)
+    model = TAGIRegressor(**{**PARAMS, "n_members": 2}, batch_size=10, max_iter=60)
+    sharded = fit_shards(model, *chunked(X, y, 4)).log_likelihood(X_test, y_test)
+    whole = model.fit(X, y).log_likelihood(X_test, y_test)
+    alone = model.fit(X[:200], y[:200]).log_likelihood(X_test, y_test)
+    # Shards of 180 rows are small; larger ones come closer to the fit on all rows.
+    assert sharded > alone + 0.5 * (whole - alone)
+    assert whole > alone + 0.3
+
+
+def test_one_shard_learns_as_fit(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(300)
+    model = TAGIRegressor(**PARAMS, max_iter=10, shuffle=False)
+    sharded = fit_shards(model, *chunked(X, y, 1))
+    fitted = model.fit(X, y)
+    np.testing.assert_allclose(sharded.train_scores_, fitted.train_scores_, rtol=1e-9)
+    np.testing.assert_allclose(sharded.validation_scores_, fitted.validation_scores_, atol=0.01)
+    np.testing.assert_allclose(sharded.predict(X), fitted.predict(X), rtol=1e-9)
+    assert sharded.sigma_v_ == pytest.approx(fitted.sigma_v_, rel=0.01)
+    assert sharded.n_samples_seen_ == 300
+    assert sharded.best_iter_ == fitted.best_iter_
+
+
+def test_statistics_of_shards_are_those_of_all_training_rows(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(300)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
+    model = TAGIRegressor(**PARAMS, max_iter=0, early_stopping=False)
+    dX, dy = chunked(X, y, 3)
+    sharded = fit_shards(model, dX, dy, sample_weight=da.from_array(weight, chunks=100))
+    fitted = model.fit(X, y, sample_weight=weight)
+    for mine, theirs in zip(sharded._statistics(), fitted._statistics(), strict=True):
+        np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-12)
+        np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-12)
+    np.testing.assert_allclose(sharded.predict(X), fitted.predict(X), rtol=1e-9)
+
+
+def test_a_fit_of_shards_survives_a_killed_worker(client, monkeypatch):
+    import sktagi.dask
+
+    X, y = make_rows(600)
+    model = TAGIRegressor(**PARAMS, max_iter=8, verbose=1, early_stopping=False)
+    dX, dy = chunked(X, y, 4)
+    expected = sktagi.dask.fit_shards(model, dX, dy)
+    third_epoch = threading.Event()
+
+    class Watch(sktagi.dask.Progress):
+        def __call__(self, history):
+            if history.n_iter == 3:
+                kill_one_worker(client)
+                third_epoch.set()
+            return super().__call__(history)
+
+    monkeypatch.setattr(sktagi.dask, "Progress", Watch)
+    fitted = in_thread(lambda: sktagi.dask.fit_shards(model, dX, dy, client=client))()
+    assert third_epoch.is_set()
+    assert fitted.n_iter_ == 8
+    np.testing.assert_allclose(fitted.predict(X), expected.predict(X), rtol=1e-9)
+    client.wait_for_workers(2)
+
+
+def test_shards_of_a_frame_with_classes_some_shards_lack(client):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(400)
+    order = np.argsort(y)
+    frame = pd.DataFrame(X[order], columns=["a", "b", "c"])
+    frame["label"] = np.array(["low", "middle", "high"])[np.digitize(y[order], [1.0, 2.0])]
+    parts = dd.from_pandas(frame, npartitions=3)
+    model = TAGIClassifier(**PARAMS, max_iter=30)
+    model = fit_shards(model, parts[["a", "b", "c"]], parts["label"])
+    assert list(model.classes_) == ["high", "low", "middle"]
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.6  # a third by chance
+
+
+def test_progress_of_shards_is_shown(client, capsys):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(200)
+    model = fit_shards(TAGIRegressor(**PARAMS, max_iter=3, verbose=1), *chunked(X, y, 2))
+    lines = capsys.readouterr().out.splitlines()
+    assert "on 2 shards" in lines[0]
+    assert [line.split("|")[0].strip() for line in lines[1:4]] == [
+        "epoch 1/3", "epoch 2/3", "epoch 3/3",
+    ]  # fmt: skip
+    assert len(model.train_scores_) == len(model.validation_scores_) == model.n_iter_ == 3
+
+
+def test_what_cannot_be_sharded_is_refused(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(100)
+    dX, dy = chunked(X, y, 2)
+    with pytest.raises(ValueError, match="X must be a dask array or frame, got ndarray"):
+        fit_shards(TAGIRegressor(), X, y)
+    with pytest.raises(ValueError, match="y has 50 rows, X has 100"):
+        fit_shards(TAGIRegressor(), dX, dy[:50])
+    with pytest.raises(ValueError, match="max_iter"):
+        fit_shards(TAGIRegressor(max_iter=-1), dX, dy)
