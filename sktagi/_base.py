@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
@@ -21,8 +22,10 @@ from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
 from ._state import Origin, from_plain, to_plain
+from ._threads import suitable_threads
 from ._validation import check_rng, check_weight, check_X_cov, check_X_std, known_frame
 from .engine.activations import ACTIVATIONS
+from .engine.calibration import calibrate
 from .engine.full import check_size, full_prior
 from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
 from .engine.network import draw_prior
@@ -79,7 +82,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         validation_fraction=0.1,
         n_iter_no_change=20,
         tol=1e-4,
-        n_members=5,
+        n_members=10,
         standardize=True,
         weight_gain=1.0,
         bias_variance=0.01,
@@ -174,7 +177,9 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 self._change_units(net, before)
             rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
             settings = self._settings(net, len(data.weight))
-            log_lik = float(learn_rows(net, self._prepare(data, net), rows, settings).mean())
+            prepared = self._prepare(data, net)
+            with suitable_threads(net, settings.batch_size):
+                log_lik = float(learn_rows(net, prepared, rows, settings).mean())
             log_lik += self._score_offset()
             if self._targets_have_units():
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -293,17 +298,22 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         name, offset = type(self).__name__, self._score_offset()
         progress = Progress(name, self.max_iter, offset, self.verbose, validation is not None)
 
+        def finish(net: Network) -> None:
+            if validation is not None and net.learn_noise and not net.outputs.shared_noise:
+                calibrate(net, rows, validation)
+
         def on_epoch(history: History) -> bool:
             progress(history)
-            return tasks.end_epoch(lambda: self._as_if_done(history))
+            return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        with progress:
+        settings = self._settings(net, train.shape[1])
+        with progress, suitable_threads(net, settings.batch_size):
             history = fit_epochs(
                 net,
                 rows,
                 train,
                 validation,
-                self._settings(net, train.shape[1]),
+                settings,
                 max_iter=self.max_iter,
                 n_iter_no_change=self.n_iter_no_change,
                 tol=self.tol,
@@ -313,6 +323,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 on_epoch=on_epoch,
                 on_epoch_begin=tasks.begin_epoch,
             )
+            if history.n_iter:
+                finish(net)
             progress.close(history)
         if history.interrupted:
             warnings.warn(
@@ -322,12 +334,13 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             )
         return history
 
-    def _as_if_done(self, history: History) -> dict:
+    def _as_if_done(self, history: History, finish: Callable[[Network], None]) -> dict:
         """Attributes of this estimator if training ended with the last epoch of ``history``."""
         assert history.posterior is not None
         fitted = copy.copy(self)
         fitted._set_history(history)
         fitted._net = history.posterior()
+        finish(fitted._net)
         return fitted.__dict__
 
     def _set_history(self, history: History) -> None:

@@ -75,7 +75,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     tol : float, default=1e-4
         The smallest gain in mean log-likelihood that counts.
 
-    n_members : int, default=5
+    n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
         with rows of its own held out. Several find several explanations of the data, which differ
         away from them, where one network may be too sure of its own.

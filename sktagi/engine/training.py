@@ -157,14 +157,14 @@ def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
     return scores, noise_var
 
 
-def best_noise(outputs, mu_z, var_z, y, weight, noise_var) -> np.ndarray:
+def best_noise(outputs, mu_z, var_z, y, weight, noise_var, reach: float = 8.0) -> np.ndarray:
     """The noise variance (1, n_outputs or 1) that maximises the likelihood of some rows.
 
-    A grid over standard deviations from 1/8 to 8 times the current one, refined twice.
+    A grid over standard deviations up to ``reach`` times the current one or below, refined twice.
     """
     mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
     center = 0.5 * np.log(noise_var)
-    width = np.log(8.0)
+    width = np.log(reach)
     for _ in range(3):
         grid = center + np.linspace(-width, width, 17)[:, None, None]
         noise = np.clip(np.exp(2 * grid), *NOISE_VAR_RANGE)
