@@ -37,7 +37,6 @@ __all__ = ["BaseTAGI"]
 BLOCK_ROWS = 8192  # of predictions
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
-SETTLE_EPOCHS = 3  # of ten times as many
 
 
 class Given(NamedTuple):
@@ -287,12 +286,6 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
         return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
-    def _settle_epochs(self) -> int:
-        """The last epochs, in which nothing is forgotten, with half_life="auto"."""
-        if not isinstance(self.half_life, str):
-            return 0
-        return min(SETTLE_EPOCHS, int(self.max_iter) // 10)
-
     def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:
         rows = self._prepare(data, net)
         name, offset = type(self).__name__, self._score_offset()
@@ -319,7 +312,6 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 tol=self.tol,
                 rngs=member_rngs if self.shuffle else None,
                 continued=continued,
-                settle=self._settle_epochs(),
                 on_epoch=on_epoch,
                 on_epoch_begin=tasks.begin_epoch,
             )

@@ -44,7 +44,6 @@ def fit_epochs(
     tol: float,
     rngs: list | None,
     continued: bool = False,
-    settle: int = 0,
     on_epoch: Callable[[History], bool] | None = None,
     on_epoch_begin: Callable[[], None] | None = None,
 ) -> History:
@@ -55,19 +54,17 @@ def fit_epochs(
     earlier training. ``rngs`` shuffle the rows of each member in each epoch; None keeps their
     order. An interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``,
     called after each epoch, if it returns True.
-
-    Forgetting keeps a network ready to learn, and so less sure than it could be. With validation
-    rows the last ``settle`` epochs start from the best posterior and forget nothing.
     """
     history = History()
     data = data.with_keys()
     stopping = EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
     history.posterior = (stopping.best if stopping is not None else net).copy
     everyone = np.arange(len(train))
-
-    def epochs(number: int, settings: Settings) -> None:
-        current, active = net, everyone  # a member that has stopped leaves the stack
-        for _ in range(number):
+    current, active = net, everyone  # a member that has stopped leaves the stack
+    try:
+        if stopping is not None and validation is not None and continued:
+            stopping.update(0, net, everyone, *_validate(net, data, validation))
+        for epoch in range(1, max_iter + 1):
             if on_epoch_begin is not None:
                 on_epoch_begin()
             rows = train[active]
@@ -77,7 +74,7 @@ def fit_epochs(
             history.train_scores.append(float(scores.mean()))
             if stopping is not None and validation is not None:
                 scores, noise_var = _validate(current, data, [validation[m] for m in active])
-                goes_on = stopping.update(history.n_iter, current, active, scores, noise_var)
+                goes_on = stopping.update(epoch, current, active, scores, noise_var)
                 history.validation_scores.append(float(stopping.last_score.mean()))
                 history.best_iter = stopping.best_iter.copy()
                 if not goes_on.all() and goes_on.any():
@@ -86,18 +83,6 @@ def fit_epochs(
             history.stopped = on_epoch is not None and bool(on_epoch(history))
             if history.stopped or not len(active):
                 break
-
-    try:
-        if stopping is None or validation is None:
-            epochs(max_iter, settings)
-        else:
-            if continued:
-                stopping.update(0, net, everyone, *_validate(net, data, validation))
-            epochs(max_iter - settle, settings)
-            if settle and not history.stopped:
-                net.assign(stopping.best, everyone)
-                stopping.wait_again()
-                epochs(settle, settings._replace(half_life=None))
     except KeyboardInterrupt:
         history.interrupted = True
     if stopping is not None and history.validation_scores:
@@ -118,9 +103,6 @@ class EarlyStopping:
         self._top_score = np.full(n_members, -np.inf)
         self._to_beat = np.full(n_members, -np.inf)  # the last score that was a gain of tol
         self._waited = np.zeros(n_members, dtype=int)
-
-    def wait_again(self) -> None:
-        self._waited[:] = 0
 
     def update(self, epoch: int, net: Network, active, scores, noise_var) -> np.ndarray:
         """Take note of the scores of the active members; which of them go on."""
