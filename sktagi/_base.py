@@ -54,7 +54,10 @@ class Given(NamedTuple):
             return self
         X_std = self.X_std
         if X_std is not None and X_std.shape[0] > 1:
-            X_std = X_std[keep]
+            if isinstance(X_std, np.ndarray) and X_std.strides[0] == 0:  # one for all rows
+                X_std = np.broadcast_to(X_std[0], (int(keep.sum()), *X_std.shape[1:]))
+            else:
+                X_std = X_std[keep]
         return Given(self.X[keep], self.y[keep], self.weight[keep], X_std)
 
 
@@ -407,6 +410,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             x[:, -1] = 1
         if X_std is None:
             return x, None
+        if sparse.issparse(X_std) and isinstance(x, np.ndarray):
+            X_std = X_std.toarray()
         with np.errstate(over="ignore"):
             if sparse.issparse(X_std):
                 var_x = X_std.multiply(1 / moments.scale).power(2).astype(dtype).tocsr()
@@ -467,9 +472,10 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         """Standard deviations of the inputs, or their covariances, which have three axes."""
         if X_std is not None and X_cov is not None:
             raise ValueError("Give X_std or X_cov, not both: X_cov holds the variances too.")
+        names = getattr(self, "feature_names_in_", None)
         if X_cov is not None:
-            return check_X_cov(X_cov, X)
-        return check_X_std(X_std, X, getattr(self, "feature_names_in_", None))
+            return check_X_cov(X_cov, X, names)
+        return check_X_std(X_std, X, names)
 
     # Fitted attributes
 

@@ -59,15 +59,14 @@ def check_weight(sample_weight, n_rows: int) -> np.ndarray:
 def check_X_std(X_std, X, names=None):
     """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows.
 
-    Columns of a frame must have the ``names`` of the features, in their order.
+    Columns of a frame, or entries of a series for all rows, must have the ``names`` of the
+    features, in their order.
     """
     if X_std is None:
         return None
-    columns = getattr(X_std, "columns", None)
-    if names is not None and columns is not None and list(columns) != list(names):
-        raise ValueError(
-            f"X_std has columns {list(columns)}; they must be those of X, {list(names)}."
-        )
+    _check_names(getattr(X_std, "columns", None), names, "X_std")
+    if np.ndim(X_std) == 1:
+        _check_names(getattr(X_std, "index", None), names, "X_std")
     if sparse.issparse(X_std):
         X_std = X_std.tocsr().astype(np.float64)
         values = X_std.data
@@ -93,10 +92,15 @@ def check_X_std(X_std, X, names=None):
     return np.broadcast_to(X_std, (n_rows, X.shape[1]))
 
 
-def check_X_cov(X_cov, X):
-    """Covariance matrices of the inputs, (n, d, d); one for all rows is repeated as a view."""
+def check_X_cov(X_cov, X, names=None):
+    """Covariance matrices of the inputs, (n, d, d); one for all rows is repeated as a view.
+
+    Rows and columns of a frame must have the ``names`` of the features, in their order.
+    """
     if X_cov is None:
         return None
+    for axis in ("index", "columns"):
+        _check_names(getattr(X_cov, axis, None), names, "X_cov")
     X_cov = _as_floats(X_cov, "X_cov")
     n_rows, n_features = X.shape
     shapes = (n_features, n_features), (n_rows, n_features, n_features)
@@ -124,6 +128,16 @@ def check_X_cov(X_cov, X):
         return None
     matrices = (matrices + matrices.swapaxes(-1, -2)) / 2
     return np.broadcast_to(matrices, shapes[1])
+
+
+def _check_names(given, names, argument: str) -> None:
+    """Refuse names other than those of the features; numbers are no names."""
+    if names is None or given is None or callable(given):  # a list's index is a method
+        return
+    if any(isinstance(name, str) for name in given) and list(given) != list(names):
+        raise ValueError(
+            f"{argument} has names {list(given)}; they must be those of X, {list(names)}."
+        )
 
 
 def check_probabilities(values, name: str) -> np.ndarray:

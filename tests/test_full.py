@@ -559,7 +559,9 @@ def test_warm_start_and_partial_fit_go_on():
 
 def test_a_network_too_large_names_the_memory_it_would_take():
     X, y = np.ones((5, 99)), np.arange(5.0)
-    with pytest.raises(ValueError, match=r"'full' takes 0\.8 GB.*10,000 parameters.*n_members=5"):
+    with pytest.raises(
+        ValueError, match=r"'full' takes 8\.0 GB.*10,000.* parameters.*n_members=10"
+    ):
         TAGIRegressor((100,), covariance_type="full").fit(X, y)
-    with pytest.raises(ValueError, match=r"10,100 parameters between 100 and 100.*'diag'"):
+    with pytest.raises(ValueError, match=r"10,100.* parameters.*'diag'"):
         TAGIClassifier((10, 100, 100), covariance_type="full").fit(X, [0, 1, 0, 1, 0])

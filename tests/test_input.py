@@ -721,3 +721,28 @@ def test_columns_of_X_std_are_those_of_X():
     model = TAGIRegressor((4,), max_iter=1, n_members=1).fit(frame, y, X_std=frame.abs())
     with pytest.raises(ValueError, match=r"X_std has columns \['b', 'a'\]"):
         model.predict(frame, X_std=frame.abs()[["b", "a"]])
+
+
+@both
+def test_sparse_deviations_of_dense_features_are_the_same_numbers(estimator):
+    X_std = np.abs(X) * 0.1
+    thin = quick(estimator).fit(X, Y, X_std=sparse.csr_array(X_std))
+    full = quick(estimator).fit(X, Y, X_std=X_std)
+    for mine, theirs in zip(thin.coefs_, full.coefs_, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@both
+def test_named_deviations_must_have_the_names_of_the_features(estimator):
+    names = [f"f{k}" for k in range(X.shape[1])]
+    frame, std = pd.DataFrame(X, columns=names), pd.Series(0.1, index=names)
+    model = quick(estimator).fit(frame, Y, X_std=std)
+    predict = model.predict_proba if is_classifier(model) else model.predict
+    with pytest.raises(ValueError, match="X_std has names"):
+        quick(estimator).fit(frame, Y, X_std=std.iloc[::-1])
+    with pytest.raises(ValueError, match="X_std has names"):
+        predict(frame, X_std=std.iloc[::-1])
+    cov = pd.DataFrame(np.eye(len(names)), index=names, columns=names)
+    assert np.isfinite(predict(frame, X_cov=cov)).all()
+    with pytest.raises(ValueError, match="X_cov has names"):
+        predict(frame, X_cov=cov.iloc[::-1, ::-1])

@@ -35,6 +35,7 @@ __all__ = ["FullLayer", "check_size", "full_prior", "learn_full", "predict_full"
 
 # Parameters of a layer. The matrix of the largest takes 200 MB, and training keeps a few of them.
 LARGEST_LAYER = 5000
+LARGEST_TOTAL = 4  # GB, of all layers and members; early stopping keeps them twice
 # Elements of an array over pairs of rows.
 PAIR_ELEMENTS = 1 << 21
 # Fading takes cubic time in the parameters P of a layer. It waits for P / 8 rows, when it costs
@@ -94,16 +95,15 @@ class Batch(NamedTuple):
 
 def check_size(sizes: Sequence[int], n_members: int) -> None:
     """Refuse a network whose covariances would not fit into memory."""
-    for n_in, n_out in pairwise(sizes):
-        n_params = (n_in + 1) * n_out
-        if n_params > LARGEST_LAYER:
-            gigabytes = 8e-9 * n_params**2
-            raise ValueError(
-                f"covariance_type='full' takes {gigabytes:,.1f} GB for the covariance of the "
-                f"{n_params:,} parameters between {n_in} and {n_out} units, times n_members="
-                f"{n_members}. At most {LARGEST_LAYER:,} parameters of a layer are accepted: use "
-                "fewer units or covariance_type='diag'."
-            )
+    n_params = [(n_in + 1) * n_out for n_in, n_out in pairwise(sizes)]
+    gigabytes = 8e-9 * n_members * sum(n**2 for n in n_params)
+    if max(n_params) > LARGEST_LAYER or gigabytes > LARGEST_TOTAL:
+        raise ValueError(
+            f"covariance_type='full' takes {gigabytes:,.1f} GB for the covariances of layers of "
+            f"{', '.join(f'{n:,}' for n in n_params)} parameters, times n_members={n_members}. At "
+            f"most {LARGEST_LAYER:,} parameters of a layer and {LARGEST_TOTAL} GB in all are "
+            "accepted: use fewer units or members, or covariance_type='diag'."
+        )
 
 
 def full_prior(layers: Sequence[Layer]) -> list[FullLayer]:
@@ -124,6 +124,10 @@ def full_prior(layers: Sequence[Layer]) -> list[FullLayer]:
 def posterior(layers: Sequence[FullLayer], member: int) -> list[Posterior]:
     """The layers of one member: copies of the means, views of the covariances."""
     return [Posterior(a.mu[member].astype(np.float64), a.cov[member]) for a in layers]
+
+
+def _copied(layers: Sequence[Posterior]) -> list[Posterior]:
+    return [layer._replace(cov=layer.cov.copy()) for layer in layers]
 
 
 def forward(
@@ -351,10 +355,11 @@ def learn_full(net, batch, joint: bool, half_life) -> tuple[np.ndarray, np.ndarr
         parts = [slice(None)] if joint else [slice(i, i + 1) for i in range(len(used))]
         for part in parts if len(used) else []:
             given = rows.take(part)
-            layers = posterior(net.layers, member)
+            # Means and covariances change together, or not at all if something interrupts.
+            layers = _copied(posterior(net.layers, member))
             mu_z, var_z, message = condition(layers, net.activation, net.outputs, given, noise_var)
             for layer, new in zip(net.layers, layers, strict=True):
-                layer.mu[member] = new.mu
+                layer.mu[member], layer.cov[member] = new.mu, new.cov
             log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
             log_lik[member] += given.weight @ log_density.sum(axis=-1)
             moment = noise_moment(message, noise_var, given.weight[:, None])

@@ -1,0 +1,164 @@
+"""The variance that a mixture reports, from rows that its members have held out."""
+
+import numpy as np
+import pytest
+from helpers import make_network, with_ones
+
+from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.engine import calibration
+from sktagi.engine.calibration import TEMPERATURES, calibrate
+from sktagi.engine.learning import Network, Rows, predict_moments
+from sktagi.engine.training import MIN_ROWS_FOR_NOISE
+
+
+def made(members, n=400, noise=0.3, seed=0, sure=1.0, spread=0.0):
+    """Linear members whose means lie around the truth; their variances are ``sure`` times too wide.
+
+    A member's weights are the true ones plus errors of standard deviation ``spread``.
+    """
+    rng = np.random.default_rng(seed)
+    x = with_ones(rng.normal(size=(n, 2)))
+    y = x[:, :1] - 0.5 * x[:, 1:2] + noise * rng.normal(size=(n, 1))
+    net = make_network([2, 1], seed, members, learn_noise=True)
+    (layer,) = net.layers
+    layer.mu[...] = np.array([[1.0], [-0.5], [0.0]]) + spread * rng.normal(size=layer.mu.shape)
+    layer.var[...] = sure**2
+    net.noise_var[...] = 1.0
+    validation = np.array_split(rng.permutation(n), members)
+    return net, Rows(x, y, np.ones(n)), list(validation)
+
+
+def reported(net, x):
+    mu, var = predict_moments(net, x)
+    return mu.mean(axis=0), var.mean(axis=0) + mu.var(axis=0) + net.noise_var.mean()
+
+
+def test_one_member_learns_the_noise_of_its_rows():
+    net, data, validation = made(1, n=4000, sure=1e-4)
+    calibrate(net, data, validation)
+    np.testing.assert_allclose(np.sqrt(net.noise_var), 0.3, rtol=0.05)
+
+
+def test_variances_that_are_too_wide_are_cooled():
+    """Where the noise is small nothing but a lower temperature can make the network surer."""
+    net, data, validation = made(1, n=400, noise=0.15, sure=1.0)
+    before = net.layers[0].var.copy()
+    calibrate(net, data, validation)
+    ratio = net.layers[0].var / before
+    assert np.ptp(ratio) == 0
+    assert ratio.max() <= 1 / 32
+    mean, var = reported(net, data.x)
+    assert 0.7 < np.mean(np.square(data.y - mean) / var) < 1.4
+
+
+@pytest.mark.parametrize("sure", [0.05, 0.02])
+def test_variances_that_suit_the_rows_stay_as_they_are(sure):
+    """What a temperature below 1 would gain is not clear where the noise explains the errors."""
+    net, data, validation = made(1, n=200, noise=0.5, sure=sure)
+    before = net.layers[0].var.copy()
+    calibrate(net, data, validation)
+    np.testing.assert_array_equal(net.layers[0].var, before)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.2])
+def test_reported_variance_is_the_error_of_the_mixture(spread):
+    """Members that disagree: the mean of ten is better than each, and known to be."""
+    net, data, validation = made(10, n=3000, noise=0.5, sure=1e-4, spread=spread, seed=3)
+    calibrate(net, data, validation)
+    mean, var = reported(net, data.x)
+    ratio = np.mean(np.square(data.y - mean)) / np.mean(var)
+    assert 0.85 < ratio < 1.15
+    own = np.mean(np.square(data.y - predict_moments(net, data.x)[0]))
+    assert own > np.mean(np.square(data.y - mean)) - 1e-12
+
+
+def test_noise_is_one_for_all_members_and_each_target():
+    rng = np.random.default_rng(5)
+    x = with_ones(rng.normal(size=(2000, 2)))
+    y = x[:, :2] + np.array([0.1, 0.7]) * rng.normal(size=(2000, 2))
+    net = make_network([2, 2], 5, 3, learn_noise=True)
+    (layer,) = net.layers
+    layer.mu[...] = np.vstack([np.eye(2), np.zeros((1, 2))])
+    layer.var[...] = 1e-8
+    calibrate(net, Rows(x, y, np.ones(2000)), list(np.array_split(rng.permutation(2000), 3)))
+    assert np.ptp(net.noise_var, axis=0).max() == 0
+    np.testing.assert_allclose(np.sqrt(net.noise_var[0, 0]), [0.1, 0.7], rtol=0.1)
+
+
+def test_weight_two_counts_as_two_rows():
+    one, data, validation = made(2, n=120, noise=0.4, sure=0.3, spread=0.1, seed=7)
+    two = one.copy()
+    twice = np.tile(np.arange(120), 2)
+    calibrate(one, data._replace(weight=np.full(120, 2.0)), validation)
+    doubled = [np.concatenate([v, v + 120]) for v in validation]
+    calibrate(two, data.take(twice), doubled)
+    np.testing.assert_allclose(one.noise_var, two.noise_var, rtol=1e-12)
+    np.testing.assert_allclose(one.layers[0].var, two.layers[0].var, rtol=1e-12)
+
+
+def test_few_rows_change_nothing():
+    net, data, validation = made(2, n=2 * MIN_ROWS_FOR_NOISE - 1)
+    before = net.copy()
+    calibrate(net, data, validation)
+    np.testing.assert_array_equal(net.noise_var, before.noise_var)
+    np.testing.assert_array_equal(net.layers[0].var, before.layers[0].var)
+
+
+def test_the_choice_is_the_highest_temperature_without_a_clear_loss(monkeypatch):
+    chosen = {}
+    for gain in (0.0, 1e9):
+        monkeypatch.setattr(calibration, "CLEAR_GAIN", gain)
+        net, data, validation = made(1, n=400, noise=0.05, sure=1.0)
+        before = net.layers[0].var.copy()
+        calibrate(net, data, validation)
+        chosen[gain] = float((net.layers[0].var / before).max())
+    assert chosen[1e9] == 1.0
+    assert chosen[0.0] in TEMPERATURES[3:]
+
+
+def data_with_little_noise(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(n, 1))
+    return X, np.sin(1.5 * X[:, 0]) + X[:, 0] / 2 + 0.1 * rng.normal(size=n)
+
+
+def test_intervals_of_data_with_little_noise_are_not_far_too_wide():
+    X, y = data_with_little_noise()
+    X_new, y_new = data_with_little_noise(2000, seed=1)
+    model = TAGIRegressor(random_state=0).fit(X, y)
+    mean, std = model.predict(X_new, return_std=True)
+    inside = np.mean(np.abs(y_new - mean) < 0.674 * std)
+    assert 0.4 < inside < 0.75
+    low, high = model.predict_interval(X_new, 0.9).T
+    assert 0.82 < np.mean((low < y_new) & (y_new < high)) < 0.99
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"sigma_v": 0.3}, {"early_stopping": False}, {"max_iter": 0}],
+    ids=["noise given", "no rows held out", "nothing learnt"],
+)
+def test_nothing_is_calibrated(params, monkeypatch):
+    def refuse(*args):
+        raise AssertionError
+
+    monkeypatch.setattr("sktagi._base.calibrate", refuse)
+    X, y = data_with_little_noise(60)
+    TAGIRegressor(**{"max_iter": 2, "n_members": 2, **params}).fit(X, y)
+    TAGIClassifier(max_iter=2, n_members=2).fit(X, y > 0)
+
+
+def test_full_covariances_are_cooled_too():
+    X, y = data_with_little_noise(200)
+    model = TAGIRegressor((5,), covariance_type="full", n_members=2, max_iter=4, random_state=0)
+    model.fit(X, y)
+    assert all(np.linalg.eigvalsh(cov).min() > 0 for cov in model.layer_covariances_)
+    assert np.ptp(model._net.noise_var) == 0
+
+
+def test_network_is_not_shared_between_trials():
+    net, data, validation = made(2, n=100, spread=0.2)
+    assert isinstance(net, Network)
+    means = net.layers[0].mu.copy()
+    calibrate(net, data, validation)
+    np.testing.assert_array_equal(net.layers[0].mu, means)
