@@ -7,8 +7,10 @@ is the variance of the mixture,
 
 and its error is smaller than that of a member: with means m_j around their average m, the mean of
 (y - m_j)^2 is (y - m)^2 + var(m_j). So at a row that member j has held out, its own mean m_j tells
-of the reported variance plus var(m_j) once more. The temperature and the noise are those that
-maximise the likelihood of all held-out rows in this sense; with one member it is its own.
+of the reported variance plus var(m_j) once more. But the same rows have chosen the epoch at which
+the member stopped, which makes their errors a little smaller than those of new rows: in between,
+var(m_j) counts one and a half times. The temperature and the noise are those that maximise the
+likelihood of all held-out rows in this sense; with one member it is its own.
 
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
 data would. It is 1 unless the rows speak clearly for less.
@@ -24,6 +26,8 @@ from .training import MIN_ROWS_FOR_NOISE, best_noise
 __all__ = ["calibrate"]
 
 TEMPERATURES = 0.5 ** np.arange(9)
+# How often the variance of the members' means counts at a row that one of them has held out.
+SPREAD_SHARE = 1.5
 # Log-likelihood that a lower temperature has to gain.
 CLEAR_GAIN = 4.0
 # How far from the noise of the members to look for that of the mixture: a factor.
@@ -37,7 +41,7 @@ def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
     held = data.take(np.concatenate(validation))
     owner = np.repeat(np.arange(len(validation)), list(map(len, validation)))
     means = predict_moments(net, held.x, held.var_x)[0].astype(np.float64)
-    spread = 2 * means.var(axis=0)
+    spread = SPREAD_SHARE * means.var(axis=0)
     mu_z = means[owner, np.arange(len(owner))]
     start = net.noise_var.mean(axis=0)
     trials = []
