@@ -133,6 +133,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
+                net.temperature = net.noise_scale = 1.0  # calibrated anew
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
@@ -271,6 +272,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         net.learn_noise = isinstance(self.sigma_v, str)
         if not net.learn_noise:
             net.noise_var[...] = float(self.sigma_v) ** 2
+            net.noise_scale = 1.0
 
     def _split(self, data: Given, rng):
         if not self.early_stopping:
@@ -458,12 +460,13 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         """
         X = self._validate_X(X)
         X_std = self._check_uncertainty(X_std, X_cov, X)
-        dtype = self._net.layers[0].mu.dtype
+        net = self._net.reported()
+        dtype = net.layers[0].mu.dtype
 
         def block(part):
             block_std = X_std if X_std is None or X_std.shape[0] == 1 else X_std[part]
             return predict_moments(
-                self._net, X[part], block_std, prepare=lambda x, std: self._inputs(x, std, dtype)
+                net, X[part], block_std, prepare=lambda x, std: self._inputs(x, std, dtype)
             )
 
         return map(block, batches(X.shape[0], BLOCK_ROWS))
@@ -506,13 +509,14 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
 
     @property
     def coef_vars_(self) -> list[np.ndarray]:
-        """Posterior variances of the weights."""
-        return [self._members(layer.var[:, :-1]) for layer in self._fitted_net("coef_vars_").layers]
+        """Posterior variances of the weights, as predictions use them."""
+        net = self._fitted_net("coef_vars_").reported()
+        return [self._members(layer.var[:, :-1]) for layer in net.layers]
 
     @property
     def intercept_vars_(self) -> list[np.ndarray]:
-        """Posterior variances of the biases."""
-        net = self._fitted_net("intercept_vars_")
+        """Posterior variances of the biases, as predictions use them."""
+        net = self._fitted_net("intercept_vars_").reported()
         return [self._members(layer.var[:, -1]) for layer in net.layers]
 
     @property
@@ -524,12 +528,12 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 f"{type(self).__name__!r} object has no attribute 'layer_covariances_': it is "
                 "fitted with covariance_type='diag'."
             )
-        return [self._members(layer.cov) for layer in net.layers]
+        return [self._members(layer.cov) for layer in net.reported().layers]
 
     @property
     def sigma_v_(self):
         """Observation-noise standard deviation, in units of the standardised target."""
-        noise_var = self._fitted_net("sigma_v_").noise_var.astype(np.float64)
+        noise_var = self._fitted_net("sigma_v_").reported().noise_var.astype(np.float64)
         sigma_v = np.sqrt(noise_var.mean(axis=0)[0])
         return float(sigma_v[0]) if len(sigma_v) == 1 else sigma_v
 

@@ -6,8 +6,8 @@ from helpers import make_network, with_ones
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi.engine import calibration
-from sktagi.engine.calibration import TEMPERATURES, calibrate
-from sktagi.engine.learning import Network, Rows, predict_moments
+from sktagi.engine.calibration import OPTIMISM, TEMPERATURES, calibrate
+from sktagi.engine.learning import Rows, predict_moments
 from sktagi.engine.training import MIN_ROWS_FOR_NOISE
 
 
@@ -29,6 +29,7 @@ def made(members, n=400, noise=0.3, seed=0, sure=1.0, spread=0.0):
 
 
 def reported(net, x):
+    net = net.reported()
     mu, var = predict_moments(net, x)
     return mu.mean(axis=0), var.mean(axis=0) + mu.var(axis=0) + net.noise_var.mean()
 
@@ -36,17 +37,19 @@ def reported(net, x):
 def test_one_member_learns_the_noise_of_its_rows():
     net, data, validation = made(1, n=4000, sure=1e-4)
     calibrate(net, data, validation)
-    np.testing.assert_allclose(np.sqrt(net.noise_var), 0.3, rtol=0.05)
+    np.testing.assert_allclose(np.sqrt(net.reported().noise_var), 0.3, rtol=0.05)
 
 
 def test_variances_that_are_too_wide_are_cooled():
     """Where the noise is small nothing but a lower temperature can make the network surer."""
     net, data, validation = made(1, n=400, noise=0.15, sure=1.0)
-    before = net.layers[0].var.copy()
+    before = net.copy()
     calibrate(net, data, validation)
-    ratio = net.layers[0].var / before
-    assert np.ptp(ratio) == 0
-    assert ratio.max() <= 1 / 32
+    assert net.temperature < 1 / 30
+    np.testing.assert_array_equal(net.layers[0].var, before.layers[0].var)  # learning is not cooled
+    np.testing.assert_allclose(
+        net.reported().layers[0].var, net.temperature * before.layers[0].var, rtol=1e-12
+    )
     mean, var = reported(net, data.x)
     assert 0.7 < np.mean(np.square(data.y - mean) / var) < 1.4
 
@@ -55,9 +58,8 @@ def test_variances_that_are_too_wide_are_cooled():
 def test_variances_that_suit_the_rows_stay_as_they_are(sure):
     """What a temperature below 1 would gain is not clear where the noise explains the errors."""
     net, data, validation = made(1, n=200, noise=0.5, sure=sure)
-    before = net.layers[0].var.copy()
     calibrate(net, data, validation)
-    np.testing.assert_array_equal(net.layers[0].var, before)
+    assert net.temperature == 1 + OPTIMISM / 200
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 0.2])
@@ -68,8 +70,6 @@ def test_reported_variance_is_the_error_of_the_mixture(spread):
     mean, var = reported(net, data.x)
     ratio = np.mean(np.square(data.y - mean)) / np.mean(var)
     assert 0.85 < ratio < 1.15
-    own = np.mean(np.square(data.y - predict_moments(net, data.x)[0]))
-    assert own > np.mean(np.square(data.y - mean)) - 1e-12
 
 
 def test_noise_is_one_for_all_members_and_each_target():
@@ -81,37 +81,50 @@ def test_noise_is_one_for_all_members_and_each_target():
     layer.mu[...] = np.vstack([np.eye(2), np.zeros((1, 2))])
     layer.var[...] = 1e-8
     calibrate(net, Rows(x, y, np.ones(2000)), list(np.array_split(rng.permutation(2000), 3)))
-    assert np.ptp(net.noise_var, axis=0).max() == 0
-    np.testing.assert_allclose(np.sqrt(net.noise_var[0, 0]), [0.1, 0.7], rtol=0.1)
+    noise_var = net.reported().noise_var
+    assert np.ptp(noise_var, axis=0).max() == 0
+    np.testing.assert_allclose(np.sqrt(noise_var[0, 0]), [0.1, 0.7], rtol=0.1)
 
 
-def test_weight_two_counts_as_two_rows():
+def test_weight_two_counts_as_two_rows(monkeypatch):
+    monkeypatch.setattr(calibration, "OPTIMISM", 0.0)  # that counts rows
     one, data, validation = made(2, n=120, noise=0.4, sure=0.3, spread=0.1, seed=7)
     two = one.copy()
-    twice = np.tile(np.arange(120), 2)
     calibrate(one, data._replace(weight=np.full(120, 2.0)), validation)
     doubled = [np.concatenate([v, v + 120]) for v in validation]
-    calibrate(two, data.take(twice), doubled)
-    np.testing.assert_allclose(one.noise_var, two.noise_var, rtol=1e-12)
-    np.testing.assert_allclose(one.layers[0].var, two.layers[0].var, rtol=1e-12)
+    calibrate(two, data.take(np.tile(np.arange(120), 2)), doubled)
+    assert one.temperature == two.temperature
+    np.testing.assert_allclose(one.noise_scale, two.noise_scale, rtol=1e-12)
 
 
-def test_few_rows_change_nothing():
+@pytest.mark.parametrize("members", [1, 4])
+def test_variances_grow_with_few_rows(members, monkeypatch):
+    found = []
+    for optimism in (0.0, 8.0):
+        monkeypatch.setattr(calibration, "OPTIMISM", optimism)
+        net, data, validation = made(members, n=25 * members)
+        calibrate(net, data, validation)
+        found.append((net.temperature, net.noise_scale))
+    np.testing.assert_allclose(found[1][0], found[0][0] * (1 + 8 / 25), rtol=1e-12)
+    np.testing.assert_allclose(found[1][1], found[0][1] * (1 + 8 / 25), rtol=1e-12)
+
+
+def test_too_few_rows_change_nothing():
     net, data, validation = made(2, n=2 * MIN_ROWS_FOR_NOISE - 1)
-    before = net.copy()
     calibrate(net, data, validation)
-    np.testing.assert_array_equal(net.noise_var, before.noise_var)
-    np.testing.assert_array_equal(net.layers[0].var, before.layers[0].var)
+    assert net.temperature == 1
+    assert net.noise_scale == 1
+    assert np.all(net.noise_var == 1)
 
 
 def test_the_choice_is_the_highest_temperature_without_a_clear_loss(monkeypatch):
+    monkeypatch.setattr(calibration, "OPTIMISM", 0.0)
     chosen = {}
     for gain in (0.0, 1e9):
         monkeypatch.setattr(calibration, "CLEAR_GAIN", gain)
         net, data, validation = made(1, n=400, noise=0.05, sure=1.0)
-        before = net.layers[0].var.copy()
         calibrate(net, data, validation)
-        chosen[gain] = float((net.layers[0].var / before).max())
+        chosen[gain] = net.temperature
     assert chosen[1e9] == 1.0
     assert chosen[0.0] in TEMPERATURES[3:]
 
@@ -148,17 +161,34 @@ def test_nothing_is_calibrated(params, monkeypatch):
     TAGIClassifier(max_iter=2, n_members=2).fit(X, y > 0)
 
 
-def test_full_covariances_are_cooled_too():
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_predictions_are_cooled_and_learning_goes_on_from_what_was_learnt(covariance_type):
     X, y = data_with_little_noise(200)
-    model = TAGIRegressor((5,), covariance_type="full", n_members=2, max_iter=4, random_state=0)
-    model.fit(X, y)
-    assert all(np.linalg.eigvalsh(cov).min() > 0 for cov in model.layer_covariances_)
-    assert np.ptp(model._net.noise_var) == 0
+    model = TAGIRegressor(
+        (5,), covariance_type=covariance_type, n_members=2, max_iter=8, random_state=0
+    ).fit(X, y)
+    learnt = model._net.layers[0].var[:, :-1]
+    assert model._net.temperature != 1
+    np.testing.assert_allclose(model.coef_vars_[0], model._net.temperature * learnt, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.sigma_v_, np.sqrt(model._net.noise_var[0] * model._net.noise_scale).item(), rtol=1e-12
+    )
+    before = model._net.temperature
+    model.partial_fit(X[:1], y[:1])
+    assert model._net.temperature == before
+    if covariance_type == "full":
+        assert all(np.linalg.eigvalsh(cov).min() > 0 for cov in model.layer_covariances_)
 
 
-def test_network_is_not_shared_between_trials():
-    net, data, validation = made(2, n=100, spread=0.2)
-    assert isinstance(net, Network)
-    means = net.layers[0].mu.copy()
-    calibrate(net, data, validation)
-    np.testing.assert_array_equal(net.layers[0].mu, means)
+def test_warm_fits_go_on_learning():
+    X, y = data_with_little_noise(200)
+    model = TAGIRegressor((10,), max_iter=1, n_members=2, warm_start=True, random_state=0)
+    scores = [model.fit(X, y).log_likelihood(X, y) for _ in range(6)]
+    assert scores[-1] > scores[0] + 0.1
+
+
+def test_a_given_noise_is_not_scaled():
+    X, y = data_with_little_noise(200)
+    model = TAGIRegressor((10,), max_iter=3, n_members=2, random_state=0).fit(X, y)
+    model.set_params(sigma_v=0.7).partial_fit(X, y)
+    np.testing.assert_allclose(model.sigma_v_, 0.7, rtol=1e-12)

@@ -719,7 +719,7 @@ def test_columns_of_X_std_are_those_of_X():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = TAGIRegressor((4,), max_iter=1, n_members=1).fit(frame, y, X_std=frame.abs())
-    with pytest.raises(ValueError, match=r"X_std has columns \['b', 'a'\]"):
+    with pytest.raises(ValueError, match=r"X_std has names \['b', 'a'\]"):
         model.predict(frame, X_std=frame.abs()[["b", "a"]])
 
 

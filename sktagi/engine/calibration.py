@@ -7,13 +7,14 @@ is the variance of the mixture,
 
 and its error is smaller than that of a member: with means m_j around their average m, the mean of
 (y - m_j)^2 is (y - m)^2 + var(m_j). So at a row that member j has held out, its own mean m_j tells
-of the reported variance plus var(m_j) once more. But the same rows have chosen the epoch at which
-the member stopped, which makes their errors a little smaller than those of new rows: in between,
-var(m_j) counts one and a half times. The temperature and the noise are those that maximise the
-likelihood of all held-out rows in this sense; with one member it is its own.
+of the reported variance plus var(m_j) once more. The temperature and the noise are those that
+maximise the likelihood of all held-out rows in this sense; with one member it is its own. The same
+rows have chosen the epoch at which a member stopped, which makes their errors a little smaller than
+those of new rows: the variances found grow by a few parts in the number of a member's rows.
 
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
-data would. It is 1 unless the rows speak clearly for less.
+data would. It is not lowered unless the rows speak clearly for less. Both belong to predictions
+alone: what is learnt later goes on from the posterior as it was learnt.
 """
 
 from __future__ import annotations
@@ -26,42 +27,37 @@ from .training import MIN_ROWS_FOR_NOISE, best_noise
 __all__ = ["calibrate"]
 
 TEMPERATURES = 0.5 ** np.arange(9)
-# How often the variance of the members' means counts at a row that one of them has held out.
-SPREAD_SHARE = 1.5
 # Log-likelihood that a lower temperature has to gain.
 CLEAR_GAIN = 4.0
+# Growth of the variances, times the number of rows that a member has held out.
+OPTIMISM = 8.0
 # How far from the noise of the members to look for that of the mixture: a factor.
 REACH = 1000.0
 
 
 def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
-    """Set the noise of all members, and cool their parameters, in place."""
+    """Set the temperature and the scale of the noise of predictions, in place."""
     if min(map(len, validation)) < MIN_ROWS_FOR_NOISE:
         return
     held = data.take(np.concatenate(validation))
     owner = np.repeat(np.arange(len(validation)), list(map(len, validation)))
     means = predict_moments(net, held.x, held.var_x)[0].astype(np.float64)
-    spread = SPREAD_SHARE * means.var(axis=0)
+    spread = 2 * means.var(axis=0)
     mu_z = means[owner, np.arange(len(owner))]
     start = net.noise_var.mean(axis=0)
     trials = []
     for temperature in TEMPERATURES:
-        cooled = net.copy()
-        _cool(cooled, temperature)
-        var_z = spread + _own_variances(cooled, data, validation)
+        net.temperature = temperature
+        var_z = spread + _own_variances(net.reported(), data, validation)
         noise = best_noise(net.outputs, mu_z, var_z, held.y, held.weight, start, reach=REACH)
         log_lik = net.outputs.log_likelihood(mu_z, var_z + noise, held.y)
         trials.append((held.weight @ log_lik.sum(axis=-1), temperature, noise))
     top = max(score for score, _, _ in trials)
     _, temperature, noise = next(trial for trial in trials if trial[0] >= top - CLEAR_GAIN)
-    _cool(net, temperature)
-    net.noise_var[...] = noise
-
-
-def _cool(net: Network, temperature: float) -> None:
-    for layer in net.layers:
-        variances = layer.cov if net.is_full else layer.var
-        variances *= variances.dtype.type(temperature)
+    growth = 1 + OPTIMISM * len(validation) / len(owner)
+    net.temperature = float(temperature * growth)
+    net.noise_var[...] = start  # one noise for all members
+    net.noise_scale = noise * growth / start
 
 
 def _own_variances(net: Network, data: Rows, validation: list[np.ndarray]) -> np.ndarray:

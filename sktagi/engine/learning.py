@@ -70,6 +70,10 @@ class Network:
     learn_noise: bool = False
     # (members, 1, 1), sets the pace of learning noise
     rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
+    # What predictions multiply variances of parameters by, and those of the noise (1, n); learning
+    # does not.
+    temperature: float = 1.0
+    noise_scale: Any = 1.0
 
     def __post_init__(self):
         if not self.rows_learned.size:
@@ -83,7 +87,7 @@ class Network:
         layers = [_change(layer, np.copy) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var.copy(), self.learn_noise,
-            self.rows_learned.copy(),
+            self.rows_learned.copy(), self.temperature, self.noise_scale,
         )  # fmt: skip
 
     def members(self, numbers) -> Network:
@@ -91,8 +95,20 @@ class Network:
         layers = [_change(layer, lambda values: values[numbers]) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
-            self.rows_learned[numbers],
+            self.rows_learned[numbers], self.temperature, self.noise_scale,
         )  # fmt: skip
+
+    def reported(self) -> Network:
+        """The posterior that predictions use: calibrated (``calibration``), if it is."""
+        name = "cov" if self.is_full else "var"
+        layers = self.layers
+        if self.temperature != 1:
+            layers = [
+                a._replace(**{name: getattr(a, name) * a.mu.dtype.type(self.temperature)})
+                for a in layers
+            ]
+        noise_var = self.noise_var * self.noise_scale
+        return replace(self, layers=layers, noise_var=noise_var, temperature=1.0, noise_scale=1.0)
 
     def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None):
         """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
