@@ -10,8 +10,8 @@ paper's toy problem, its Figure 6).
 **What to see.** With 5 units, a quarter to nearly all pairs of a layer have a correlation above 0.1
 in size, and some reach 0.7; only in the layer between two hidden layers, the one with most
 parameters, are few correlated (6 %), though those strongly. With 50 units at most 4 % of the pairs
-are above 0.1, and none above 0.3: the many weights share what there is to explain, and independent
-entries are a good description.
+are above 0.1, and the largest is 0.3: the many weights share what there is to explain, and
+independent entries are a good description.
 
 ``python examples/plot_correlations.py [picture.png]``
 """

@@ -7,7 +7,7 @@ draw both. Nothing is tuned.
 
 **What to see.** The band holds the data where there are data. Beyond them, left of -4 and right of
 4, it opens: there the network itself is unsure. It does not open enough: the true function turns
-round where there are no data to say so, and leaves the band near -4.8 and 4.9.
+round where there are no data to say so, and leaves the band near -5 and 5.
 
 ``python examples/plot_toy.py [picture.png]``
 """
@@ -60,7 +60,7 @@ if len(sys.argv) > 1:
 else:
     plt.show()
 
-left, right = outside[outside < 0].max(), outside[outside > 0].min()
+left, right = outside[outside < 0].max(initial=-6), outside[outside > 0].min(initial=6)
 print(f"the true function is inside the band between {left:.1f} and {right:.1f}")
 
 # %%

@@ -61,9 +61,7 @@ def test_a_member_is_chosen():
         assert display.lines_[1].get_ydata()[0] == pytest.approx(lowest)
     for model_of_few in (model, fitted()):
         for member in (9, -1, "first"):
-            with pytest.raises(
-                ValueError, match=r"member must be.* from 0 to [02]"
-            ):
+            with pytest.raises(ValueError, match=r"member must be.* from 0 to [02]"):
                 CorrelationDisplay.from_estimator(model_of_few, member=member)
 
 

@@ -47,7 +47,7 @@ def test_guide_runs_and_compares_three_models_by_three_scores():
     shown = re.findall(r"^(\w+) +(-\d+\.\d+) +(-\d+\.\d+) +(-\d+\.\d+)$", text, re.MULTILINE)
     assert [row[0] for row in shown] == list(table)
     for name, *values in shown:
-        np.testing.assert_allclose(np.array(values, dtype=float), table[name], rtol=0.02)
+        np.testing.assert_allclose(np.array(values, dtype=float), table[name], rtol=0.01)
 
 
 MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting"]
