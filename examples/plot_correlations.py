@@ -48,8 +48,8 @@ for row, n_units in zip(axes, (5, 50), strict=True):
         for name, values in zip(display.names, display.correlations, strict=True):
             share, largest = np.mean(np.abs(values) > 0.1), np.abs(values).max()
             print(
-                f"{n_layers} x {n_units:2d} units, {name}: {share:4.0%} of pairs above 0.1 in size, "
-                f"the largest {largest:.2f}"
+                f"{n_layers} x {n_units:2d} units, {name}: {share:4.0%} of pairs above 0.1 in size,"
+                f" the largest {largest:.2f}"
             )
 for ax in axes.flat:
     ax.label_outer()

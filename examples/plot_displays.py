@@ -7,8 +7,8 @@ scikit-learn has them: ``from_estimator`` predicts and draws, ``ax=`` says where
 
 **What to see.** On these test rows the model is somewhat too sure: 82 % of the targets lie inside
 their 90 % intervals, and the curve of the coverage runs below the diagonal. (Over five splits it is
-86 %: see ``quick_start.py``.) The standard deviation runs from 42 to 65, but errors do not grow with
-it here: most of them are noise.
+86 %: see ``quick_start.py``.) The standard deviation runs from 42 to 65, but errors do not grow
+with it here: most of them are noise.
 """
 
 import matplotlib.pyplot as plt

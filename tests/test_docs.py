@@ -50,7 +50,7 @@ def test_guide_runs_and_compares_three_models_by_three_scores():
         np.testing.assert_allclose(np.array(values, dtype=float), table[name], rtol=0.01)
 
 
-MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting"]
+MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting", "sktagi.merging"]
 
 
 def public_names(module: str) -> dict:
@@ -59,7 +59,7 @@ def public_names(module: str) -> dict:
     return {name: value for name, value in found.items() if not isinstance(value, str)}
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", [*MODULES, "sktagi.dask"])
 def test_reference_names_everything_public(module):
     reference = (DOC / "api.rst").read_text()
     for name in public_names(module):
