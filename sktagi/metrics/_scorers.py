@@ -58,9 +58,9 @@ class _LogLikelihoodScorer(_Scorer):
 
     Notes
     -----
-    scikit-learn's ``ScoringMonitor`` wants a dictionary of scorers that are not its own:
-    ``ScoringMonitor(scoring={"log_likelihood": log_likelihood_scorer})``. So do the other scorers
-    of this module.
+    scikit-learn's ``ScoringMonitor`` takes scorers that scikit-learn has not made in a dictionary
+    only: ``ScoringMonitor(scoring={"log_likelihood": log_likelihood_scorer})``. This holds for the
+    other scorers of this module too.
 
     Examples
     --------
