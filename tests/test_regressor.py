@@ -442,7 +442,7 @@ def test_held_out_rows_do_not_enter_the_statistics():
     held = [
         seed
         for seed in range(8)
-        if model.set_params(random_state=seed).fit(X, y).predict(X, return_std=True)[1].max() < 1e3
+        if np.abs(model.set_params(random_state=seed).fit(X, y).predict(X)).max() < 1e3
     ]
     assert 0 < len(held) < 8
 
