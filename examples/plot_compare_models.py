@@ -9,7 +9,8 @@ standard deviations together, the RMSE at means alone.
 
 **What to see.** The Gaussian process, with a length scale for each feature, is the best here: for a
 few hundred rows of a smooth function, take it. Its cost grows with the cube of the rows.
-``TAGIRegressor`` as it comes is ahead of the linear model and of the MLP.
+``TAGIRegressor`` as it comes is ahead of the linear model and of the MLP. With 400 rows its 90 %
+intervals hold 84 % of the new rows: it is somewhat too sure, as the Gaussian process is.
 """
 
 import time

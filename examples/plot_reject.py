@@ -52,8 +52,10 @@ for share in (1.0, 0.9, 0.8):
     )
 
 # %%
-# The probability sorts better. It is already averaged over what the network does not know; the
-# standard deviation says how much of it could still change, which also peaks near one half.
+# The probability sorts better. It is already averaged over what the network does not know. The
+# standard deviation is that of the probability that a noisy output would give: it holds the noise
+# as well as what the network does not know, so more data do not bring it to zero, and it is largest
+# for probabilities near one half.
 fig, ax = plt.subplots(figsize=(6, 3.6), constrained_layout=True)
 ax.plot(100 * KEPT, 100 * by_proba, "ko-", ms=4, label="by the probability")
 ax.plot(100 * KEPT, 100 * by_std, "s--", color="0.5", ms=4, label="by its standard deviation")

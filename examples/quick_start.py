@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktagi import TAGIRegressor
-from sktagi.metrics import gaussian_log_likelihood
+from sktagi.metrics import gaussian_log_likelihood, interval_coverage
 
 X, y = load_diabetes(return_X_y=True, scaled=False)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
@@ -37,12 +37,11 @@ for split in range(5):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=split)
     tagi = TAGIRegressor(random_state=split).fit(X_train, y_train)
     mean, std = tagi.predict(X_test, return_std=True)
-    inside = np.mean(np.abs(y_test - mean) < 1.645 * std)
     scores["TAGIRegressor"].append(
         (
             root_mean_squared_error(y_test, mean),
             gaussian_log_likelihood(y_test, mean, std),
-            100 * inside,
+            100 * interval_coverage(y_test, mean, std, coverage=0.9),
         )
     )
     mlp = make_pipeline(
@@ -55,13 +54,13 @@ for split in range(5):
         X_train, y_train, test_size=0.1, random_state=split
     )
     mlp.fit(X_fit, y_fit)
-    mean, std = mlp.predict(X_test), np.std(y_spread - mlp.predict(X_spread))
-    inside = np.mean(np.abs(y_test - mean) < 1.645 * std)
+    mean = mlp.predict(X_test)
+    std = np.full(len(mean), np.std(y_spread - mlp.predict(X_spread)))
     scores["MLPRegressor"].append(
         (
             root_mean_squared_error(y_test, mean),
-            gaussian_log_likelihood(y_test, mean, np.full(len(mean), std)),
-            100 * inside,
+            gaussian_log_likelihood(y_test, mean, std),
+            100 * interval_coverage(y_test, mean, std, coverage=0.9),
         )
     )
 

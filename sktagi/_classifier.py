@@ -77,8 +77,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out. Several find several explanations of the data, which differ
-        away from them, where one network may be too sure of its own.
+        with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
+        held out once. Several find several explanations of the data, which differ away from them,
+        where one network may be too sure of its own.
 
     standardize : bool, default=True
         Centre and scale features with statistics of the training rows (running

@@ -32,7 +32,9 @@ class Progress:
         self.verbose = int(verbose)
         self.may_stop = may_stop  # by early stopping: the time left is a bound
         self.out = sys.stdout
-        self.updates = self.verbose == 1 and self.out.isatty()
+        # What stands in for stdout need not have isatty: a logger that writes to two places.
+        is_terminal = getattr(self.out, "isatty", lambda: False)()
+        self.updates = self.verbose == 1 and is_terminal
         self.start = time.perf_counter()
         self.shown = -float("inf")  # when a line was last written
         self.open_line = 0  # characters of a line that the next one replaces

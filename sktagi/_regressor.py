@@ -21,8 +21,9 @@ __all__ = ["TAGIRegressor"]
 class TAGIRegressor(RegressorMixin, BaseTAGI):
     """Bayesian neural network for regression, inferred in closed form (TAGI).
 
-    Every prediction carries a standard deviation. The posterior of the weights is Gaussian with
-    independent entries; each batch of rows updates it analytically, without gradients or sampling.
+    Every prediction carries a standard deviation. The posterior of the weights is Gaussian, with
+    independent entries unless ``covariance_type="full"``; each batch of rows updates it
+    analytically, without gradients or sampling.
 
     Parameters
     ----------
@@ -36,8 +37,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     sigma_v : float or "auto", default="auto"
         Standard deviation of the observation noise, in units of the standardised target.
-        ``"auto"`` learns it while fitting (expectation maximisation) and, with ``early_stopping``,
-        keeps the value that maximises the likelihood of the validation rows.
+        ``"auto"`` learns it while fitting (expectation maximisation). With ``early_stopping`` and
+        at least ten validation rows for each member, ``fit`` then sets one value for all members,
+        with which the held-out rows are most likely under the mixture of the members.
 
     batch_size : int or "auto", default="auto"
         Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
@@ -77,8 +79,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out. Several find several explanations of the data, which differ
-        away from them, where one network may be too sure of its own.
+        with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
+        held out once. Several find several explanations of the data, which differ away from them,
+        where one network may be too sure of its own.
 
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
@@ -118,7 +121,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
 
     sigma_v_ : float, or ndarray of shape (n_targets,)
-        Observation-noise standard deviation in use.
+        Observation-noise standard deviation in use, in units of the standardised target. The
+        disagreement of the members is counted apart: it may be smaller than the true noise.
 
     n_iter_ : int
         Epochs run by ``fit``; each call of ``partial_fit`` adds one.
@@ -304,7 +308,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Returns
         -------
         epistemic : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Variance that comes from the parameters and the members: more data reduces it.
+            Variance that comes from the parameters and the members, which more data reduces, and
+            from the errors of the inputs if ``X_std`` or ``X_cov`` is given, which it does not.
 
         aleatoric : ndarray, same shape
             Variance of the observation noise. The two add up to the square of predict's std.

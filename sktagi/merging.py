@@ -35,6 +35,19 @@ def fork(estimator: Estimator) -> Estimator:
     -------
     estimator : TAGIRegressor or TAGIClassifier
         A copy with the same posterior.
+
+    Examples
+    --------
+    >>> from copy import deepcopy
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sktagi import TAGIRegressor
+    >>> from sktagi.merging import fork, merge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> start = fork(TAGIRegressor(n_members=1, random_state=0).fit(X[:200], y[:200]))
+    >>> first = deepcopy(start).partial_fit(X[200:300], y[200:300])
+    >>> second = deepcopy(start).partial_fit(X[300:], y[300:])
+    >>> merge([first, second]).n_samples_seen_
+    442
     """
     check_is_fitted(estimator)
     forked = copy(estimator)

@@ -13,6 +13,38 @@ from dataclasses import dataclass
 from sktagi.engine.activations import LEAKY_SLOPE
 from sktagi.engine.batch import OWN_SHARE
 
+# --------------------------------------------------------------------------- products of Gaussians
+
+
+def product_mean(mu_1, mu_2, cov_12=0.0):
+    """E[X1 X2] (Eq. 3)."""
+    return mu_1 * mu_2 + cov_12
+
+
+def product_cov_with(mu_1, mu_2, cov_13, cov_23):
+    """cov(X3, X1 X2) (Eq. 4)."""
+    return cov_13 * mu_2 + cov_23 * mu_1
+
+
+def product_cov(mu_1, mu_2, mu_3, mu_4, cov_13, cov_14, cov_23, cov_24):
+    """cov(X1 X2, X3 X4) (Eq. 5)."""
+    return (
+        cov_13 * cov_24
+        + cov_14 * cov_23
+        + cov_13 * mu_2 * mu_4
+        + cov_14 * mu_2 * mu_3
+        + cov_23 * mu_1 * mu_4
+        + cov_24 * mu_1 * mu_3
+    )
+
+
+def product_var(mu_1, var_1, mu_2, var_2, cov_12=0.0):
+    """var(X1 X2) (Eq. 6)."""
+    return (
+        var_1 * var_2 + cov_12**2 + 2.0 * cov_12 * mu_1 * mu_2 + var_1 * mu_2**2 + var_2 * mu_1**2
+    )
+
+
 # ------------------------------------------------------------------------------------ activations
 
 
@@ -108,8 +140,8 @@ def forward_row(layers, activation, x, x_std=None):
             mean, var = layer.mu_b[i], layer.var_b[i]
             for k in range(layer.n_in):
                 mu_w, var_w = layer.mu_w[i][k], layer.var_w[i][k]
-                mean += mu_w * mu_a[k]
-                var += var_w * var_a[k] + var_w * mu_a[k] ** 2 + var_a[k] * mu_w**2
+                mean += product_mean(mu_w, mu_a[k])
+                var += product_var(mu_w, var_w, mu_a[k], var_a[k])
             mu_z.append(mean)
             var_z.append(var)
         record.mu_z.append(mu_z)

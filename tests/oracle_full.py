@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import oracle
 
 from sktagi.engine.activations import ACTIVATIONS, activate
 
@@ -20,15 +21,13 @@ def _product_terms(mu, cov, pairs):
     Returns their mean, their covariance and their covariance with the vector itself.
     """
     i, j = np.array(pairs).T
-    mean = mu[i] * mu[j] + cov[i, j]
+    mean = oracle.product_mean(mu[i], mu[j], cov[i, j])
     c13, c14 = cov[np.ix_(i, i)], cov[np.ix_(i, j)]
     c23, c24 = cov[np.ix_(j, i)], cov[np.ix_(j, j)]
     m1, m2, m3, m4 = mu[i][:, None], mu[j][:, None], mu[i][None], mu[j][None]
-    product_cov = (
-        c13 * c24 + c14 * c23 + c13 * m2 * m4 + c14 * m2 * m3 + c23 * m1 * m4 + c24 * m1 * m3
-    )
-    with_vector = cov[i] * mu[j][:, None] + cov[j] * mu[i][:, None]
-    return mean, product_cov, with_vector
+    covariance = oracle.product_cov(m1, m2, m3, m4, c13, c14, c23, c24)
+    with_vector = oracle.product_cov_with(m1, m2, cov[i], cov[j])
+    return mean, covariance, with_vector
 
 
 def _layer_matrices(n_rows, n_in, n_out, first_theta, first_a):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from sktagi import TAGIRegressor
 from sktagi.plotting import CorrelationDisplay
@@ -59,8 +60,9 @@ def test_a_member_is_chosen():
         lowest = (cov / np.outer(std, std)).min()
         assert display.lines_[1].get_ydata()[0] == pytest.approx(lowest)
     for model_of_few in (model, fitted()):
-        with pytest.raises(IndexError):
-            CorrelationDisplay.from_estimator(model_of_few, member=3)
+        for member in (9, -1, "first"):
+            with pytest.raises(ValueError, match=r"member must be.* from 0 to [02]"):
+                CorrelationDisplay.from_estimator(model_of_few, member=member)
 
 
 def test_millions_of_pairs_are_a_short_line():
@@ -75,6 +77,8 @@ def test_millions_of_pairs_are_a_short_line():
 def test_what_it_cannot_draw():
     with pytest.raises(AttributeError, match="covariance_type='diag'"):
         CorrelationDisplay.from_estimator(fitted(covariance_type="diag"))
+    with pytest.raises(NotFittedError):
+        CorrelationDisplay.from_estimator(TAGIRegressor(covariance_type="full"))
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch):

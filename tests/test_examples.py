@@ -35,8 +35,8 @@ def test_band_of_the_toy_problem_covers_and_opens_beyond_the_data():
     for seed in (1, 2, 3):
         model = toy["TAGIRegressor"](random_state=seed).fit(*toy["make_data"](seed))
         coverage, widening = toy["coverage_and_widening"](model)
-        assert 0.86 < coverage < 0.99
-        assert widening > 1.8
+        assert 0.83 < coverage < 0.97
+        assert widening > 1.4
 
 
 def test_log_likelihood_finds_the_noise_and_r2_does_not():
@@ -125,7 +125,8 @@ def test_pictures_are_drawn_and_labelled(example, monkeypatch):
         axes = [ax for number in plt.get_fignums() for ax in plt.figure(number).axes]
         assert axes
         for ax in axes:
-            assert ax.get_xlabel()
-            assert ax.get_ylabel() or ax.get_subplotspec().colspan.start > 0
+            place = ax.get_subplotspec()  # axes that are shared are labelled at the outer edge
+            assert ax.get_xlabel() or not place.is_last_row()
+            assert ax.get_ylabel() or not place.is_first_col()
     finally:
         plt.close("all")

@@ -547,6 +547,12 @@ def test_warm_start_and_partial_fit_go_on():
     once = small(early_stopping=False).fit(X, y)
     twice = small(early_stopping=False, warm_start=True).fit(X, y).fit(X, y)
     assert twice.train_scores_[-1] > once.train_scores_[-1]
+    log_lik = [once.log_likelihood(X, y)]
+    for _ in range(3):
+        once.partial_fit(X, y)
+        log_lik.append(once.log_likelihood(X, y))
+    assert log_lik == sorted(log_lik)
+    assert log_lik[-1] > log_lik[0] + 0.1
     before = [cov.copy() for cov in once.layer_covariances_]
     with pytest.raises(ValueError, match="3 features"):
         once.partial_fit(X[:, :2], y)

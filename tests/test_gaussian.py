@@ -1,16 +1,11 @@
-"""Moments of products (Eq. 3-6) against sampling, and the Gaussian density."""
+"""The oracles' moments of products (Eq. 3-6) against sampling, and the Gaussian density."""
 
 import numpy as np
 import pytest
+from oracle import product_cov, product_cov_with, product_mean, product_var
 from scipy import stats
 
-from sktagi.engine.gaussian import (
-    log_density,
-    product_cov,
-    product_cov_with,
-    product_mean,
-    product_var,
-)
+from sktagi.engine.gaussian import log_density, log_density_of_std
 
 N_SAMPLES = 200_000
 SEEDS = range(4)
@@ -94,3 +89,10 @@ def test_log_density_keeps_single_precision():
     assert density.dtype == np.float32
     expected = stats.norm.logpdf(y.astype(float), 0.0, np.sqrt([1e30, 2.0]))
     np.testing.assert_allclose(density, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("std", [1e-300, 1e-200, 1e200, 1e300])
+def test_log_density_of_a_std_whose_square_is_no_number(std):
+    for z in (0.0, -1.5):
+        expected = stats.norm.logpdf(z) - np.log(std)
+        np.testing.assert_allclose(log_density_of_std(z * std, 0.0, std), expected, rtol=1e-12)

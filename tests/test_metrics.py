@@ -357,10 +357,16 @@ def test_several_metrics_in_grid_search_and_one_in_learning_curve():
     assert test[1].mean() > test[0].mean()
 
 
+def test_log_likelihood_of_a_std_whose_square_is_zero():
+    assert gaussian_log_likelihood([0.0], [0.0], [1e-200]) == pytest.approx(
+        200 * np.log(10) - 0.5 * np.log(2 * np.pi)
+    )
+
+
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_fitted_search_is_scored_as_its_best_estimator(name):
     search = GridSearchCV(regressor(), {"sigma_v": [0.5, 1.0]}, cv=2).fit(X_DIABETES, Y_DIABETES)
-    for inputs in ({}, {"X_std": 0.02}):
+    for inputs in ({}, {"X_std": 0.02}, {"X_cov": 4e-4 * np.eye(X_DIABETES.shape[1])}):
         expected = SCORERS[name](search.best_estimator_, X_DIABETES, Y_DIABETES, **inputs)
         assert SCORERS[name](search, X_DIABETES, Y_DIABETES, **inputs) == expected
 

@@ -246,7 +246,54 @@ def test_predictions_that_do_not_fit_are_refused(display):
         display.from_predictions(y, mean * np.nan, std)
 
 
+def test_positions_of_other_rows_are_refused():
+    y, mean, std = predictions(60)
+    with pytest.raises(ValueError, match="x must have a value for each of the 60 rows; got 10"):
+        PredictionIntervalDisplay.from_predictions(y, mean, std, x=mean[:10])
+    with pytest.raises(ValueError, match="x must have a value for each of the 2 rows; got 1"):
+        VarianceDisplay.from_predictions([1, 2], [1, 2], x=[1.0])
+
+
+@pytest.mark.parametrize("make", [one_feature, many_features])
+def test_targets_of_other_rows_are_refused(make):
+    X, y = make()
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        PredictionIntervalDisplay.from_estimator(regressor(X, y), X, y[:10])
+
+
+def test_one_row_and_one_epoch_are_seen():
+    X, y = one_feature()
+    model = regressor(X, y, max_iter=1)
+    interval = PredictionIntervalDisplay.from_estimator(model, X[:1], y[:1])
+    assert len(interval.line_.get_xdata()) == 1
+    variance = VarianceDisplay.from_predictions([1.0], [2.0])
+    training = TrainingCurveDisplay.from_estimator(model)
+    for line in (
+        interval.line_,
+        variance.line_,
+        training.train_line_,
+        training.validation_line_,
+    ):
+        assert line.get_marker() == "o"
+    for area in (interval.band_, variance.aleatoric_, variance.epistemic_):
+        assert area.get_linewidth()[0] > 0
+    many = TrainingCurveDisplay.from_estimator(regressor(X, y))
+    assert many.train_line_.get_marker() == "None"
+
+
 # Calibration
+
+
+@pytest.mark.parametrize("factor", [0.25, 1, 4])
+def test_no_text_lies_on_the_curve_of_a_calibration(factor):
+    y, mean, std = predictions()
+    display = IntervalCalibrationDisplay.from_predictions(y, mean, factor * std)
+    display.figure_.canvas.draw()
+    points = display.ax_.transData.transform(display.line_.get_xydata())
+    texts = [*display.ax_.texts, display.ax_.get_legend()]
+    for box in (text.get_window_extent() for text in texts):
+        inside = (points >= (box.x0, box.y0)) & (points <= (box.x1, box.y1))
+        assert not inside.all(axis=1).any()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

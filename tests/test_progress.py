@@ -85,6 +85,16 @@ def test_an_updating_line_never_wraps_and_always_says_the_epoch(terminal, monkey
         assert all("train" in line and "valid" in line and "left" in line for line in lines)
 
 
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_a_stdout_that_only_writes_gets_plain_lines(monkeypatch, verbose):
+    lines = []
+    tee = SimpleNamespace(write=lines.append, flush=lambda: None)
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stdout=tee))
+    fit(verbose=verbose)
+    assert len(lines) == {1: 4, 2: 8}[verbose]
+    assert all(line.endswith("\n") and "\r" not in line for line in lines)
+
+
 def test_a_shorter_line_leaves_nothing_of_the_longer_one_before(terminal):
     progress = Progress("Model", 3, 0.0, 1, True)
     progress(History([-1234.5678], [-1234.5678], np.array([1])))

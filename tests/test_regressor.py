@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from sktagi import TAGIRegressor
-from sktagi.engine import training
+from sktagi.engine import learning, training
 from sktagi.metrics import log_likelihood_scorer
 
 QUICK = {"hidden_layer_sizes": (10,), "max_iter": 5, "n_members": 2, "random_state": 0}
@@ -442,7 +442,7 @@ def test_held_out_rows_do_not_enter_the_statistics():
     held = [
         seed
         for seed in range(8)
-        if model.set_params(random_state=seed).fit(X, y).predict(X, return_std=True)[1].max() < 1e3
+        if np.abs(model.set_params(random_state=seed).fit(X, y).predict(X)).max() < 1e3
     ]
     assert 0 < len(held) < 8
 
@@ -589,8 +589,8 @@ def test_noise_can_be_changed_between_calls():
 # Interrupts
 
 
-def interrupt(monkeypatch, name, good):
-    original, calls = getattr(training, name), []
+def interrupt(monkeypatch, name, good, module=training):
+    original, calls = getattr(module, name), []
 
     def interrupted(*args, **kwargs):
         calls.append(1)
@@ -598,7 +598,7 @@ def interrupt(monkeypatch, name, good):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(training, name, interrupted)
+    monkeypatch.setattr(module, name, interrupted)
 
 
 def test_interrupted_fit_keeps_what_was_learnt_and_warns(monkeypatch):
@@ -625,7 +625,7 @@ def test_interrupted_fit_with_early_stopping_keeps_the_best_epoch(monkeypatch):
 @pytest.mark.parametrize("good", [0, 1, 3])
 def test_interrupt_within_an_epoch_leaves_a_usable_model(monkeypatch, good):
     X, y = make_data()
-    interrupt(monkeypatch, "backward", good=good)
+    interrupt(monkeypatch, "backward", good=good, module=learning)
     with pytest.warns(UserWarning, match="interrupted in epoch 1"):
         model = quick(batch_size=10).fit(X, y)
     mean, std = model.predict(X, return_std=True)

@@ -271,6 +271,21 @@ def test_uncertain_inputs_reach_the_scorer():
 
 
 @pytest.mark.usefixtures("_routing")
+def test_covariances_of_inputs_reach_the_scorer():
+    n_features = X_DIABETES.shape[1]
+    X_cov = np.full((len(X_DIABETES), n_features, n_features), X_DIABETES.var())
+    scorer = clone(log_likelihood_scorer).set_score_request(X_cov=True)
+    model = regressor().set_fit_request(X_cov=False)
+    score = cross_validate(
+        model, X_DIABETES, Y_DIABETES, cv=[(FIRST, SECOND)], scoring=scorer, params={"X_cov": X_cov}
+    )["test_score"][0]
+    model.fit(X_DIABETES[FIRST], Y_DIABETES[FIRST])
+    rows = X_DIABETES[SECOND], Y_DIABETES[SECOND]
+    assert score == pytest.approx(model.log_likelihood(*rows, X_cov=X_cov[SECOND]))
+    assert score != pytest.approx(model.log_likelihood(*rows), rel=1e-4)
+
+
+@pytest.mark.usefixtures("_routing")
 def test_metadata_that_was_not_requested_is_refused():
     pipe = make_pipeline(StandardScaler(), regressor())
     with pytest.raises(UnsetMetadataPassedError, match="X_std"):

@@ -20,18 +20,19 @@ __all__ = [
 
 
 class _Scorer(BaseEstimator):
-    """A callable ``(estimator, X, y, sample_weight=None, X_std=None)``.
+    """A callable ``(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``.
 
     An estimator of scikit-learn by class, so that it can be cloned and request metadata.
     """
 
-    __metadata_request__score = {"estimator": UNUSED}  # sample_weight and X_std may be requested
+    __metadata_request__score = {"estimator": UNUSED}  # weights, X_std and X_cov may be
 
-    def __call__(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
-        return self.score(estimator, X, y, sample_weight=sample_weight, X_std=X_std)
+    def __call__(self, estimator, X, y, sample_weight=None, X_std=None, X_cov=None) -> float:
+        return self.score(estimator, X, y, sample_weight, X_std, X_cov)
 
-    def score(self, estimator, X, y, sample_weight=None, X_std=None) -> float:
-        inputs = {} if X_std is None else {"X_std": X_std}
+    def score(self, estimator, X, y, sample_weight=None, X_std=None, X_cov=None) -> float:
+        given = {"X_std": X_std, "X_cov": X_cov}
+        inputs = {name: value for name, value in given.items() if value is not None}
         return self._score(fitted_part(estimator), X, y, sample_weight, inputs)
 
     def _score(self, estimator, X, y, sample_weight, inputs) -> float:
@@ -51,9 +52,15 @@ class _LogLikelihoodScorer(_Scorer):
     Classifiers are scored by ``predict_log_proba`` or ``predict_proba``, regressors by
     ``predict(X, return_std=True)``: those of sktagi, pipelines that end in one, and others such as
     GaussianProcessRegressor and BayesianRidge. It tunes ``sigma_v``, which R^2 cannot. Called as
-    ``log_likelihood_scorer(estimator, X, y, sample_weight=None, X_std=None)``; greater is better.
-    With metadata routing, ``clone(log_likelihood_scorer).set_score_request(sample_weight=True)``
-    is a weighted scorer.
+    ``log_likelihood_scorer(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``; greater
+    is better. With metadata routing,
+    ``clone(log_likelihood_scorer).set_score_request(sample_weight=True)`` is a weighted scorer.
+
+    Notes
+    -----
+    scikit-learn's ``ScoringMonitor`` takes scorers that scikit-learn has not made in a dictionary
+    only: ``ScoringMonitor(scoring={"log_likelihood": log_likelihood_scorer})``. This holds for the
+    other scorers of this module too.
 
     Examples
     --------

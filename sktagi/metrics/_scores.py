@@ -11,7 +11,7 @@ from scipy.special import erf, ndtr, ndtri
 from sklearn.utils import check_array, check_consistent_length
 
 from .._validation import check_coverage, check_weight
-from ..engine.gaussian import log_density
+from ..engine.gaussian import log_density_of_std
 
 __all__ = [
     "calibration_error",
@@ -49,7 +49,7 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
     -0.8224
     """
     y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    log_lik = log_density(y_true, mean, np.square(std))
+    log_lik = log_density_of_std(y_true, mean, std)
     return float(np.average(log_lik.sum(axis=1), weights=weight))
 
 
@@ -239,9 +239,13 @@ def calibration_error(y_true, mean, std, *, sample_weight=None) -> float:
     [0.01, 0.2, 0.21]
     """
     y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    # The narrowest central interval that holds each target; observed coverage counts them.
-    needed = erf(np.abs(y_true - mean) / (np.sqrt(2) * std))
+    needed = needed_coverage(y_true, mean, std)
     return float(np.mean([_area_to_diagonal(column, weight) for column in needed.T]))
+
+
+def needed_coverage(y_true, mean, std) -> np.ndarray:
+    """Coverage of the narrowest central interval that holds each target."""
+    return erf(np.abs(y_true - mean) / (np.sqrt(2) * std))
 
 
 def _area_to_diagonal(needed: np.ndarray, weight: np.ndarray) -> float:

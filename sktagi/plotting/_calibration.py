@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import erf
 
 from .._predictions import mean_and_std
 from .._validation import check_weight
 from ..metrics import calibration_error
+from ..metrics._scores import needed_coverage
 from ._common import draw_on, last_step, one_target
 
 __all__ = ["IntervalCalibrationDisplay"]
@@ -146,7 +146,7 @@ class IntervalCalibrationDisplay:
         """
         y, mean, std = one_target(y_true, mean, std, target)
         error = calibration_error(y, mean, std, sample_weight=sample_weight)
-        needed = erf(np.abs(y - mean) / (np.sqrt(2) * std))
+        needed = needed_coverage(y, mean, std)
         weight = check_weight(sample_weight, len(y))
         observed = weight @ (needed[:, None] <= NOMINAL) / weight.sum()
         return cls(NOMINAL, observed, error=error, name=name).plot(ax, **kwargs)
@@ -174,10 +174,10 @@ class IntervalCalibrationDisplay:
             (self.diagonal_,) = self.ax_.plot(
                 [0, 1], [0, 1], color="0.5", linewidth=1, label="calibrated", zorder=1
             )
-            for x, y, text in ((0.04, 0.5, "not sure enough"), (0.96, 0.3, "too sure")):
-                self.ax_.text(
-                    x, y, text, color="0.4", style="italic", ha="left" if x < 0.5 else "right"
-                )
+            # In the corners, where the curves of but the worst models do not come.
+            corner = {"color": "0.4", "style": "italic", "fontsize": "small"}
+            self.ax_.text(0.0, 1.0, "not sure enough", ha="left", va="top", **corner)
+            self.ax_.text(1.0, 0.0, "too sure", ha="right", va="bottom", **corner)
         linestyle, marker = STYLES[len(self.ax_.lines[1:]) % len(STYLES)]
         label = self.name or "observed"
         if self.error is not None:
@@ -188,5 +188,9 @@ class IntervalCalibrationDisplay:
             xlabel="nominal coverage of the interval", ylabel="share of targets inside",
             xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal",
         )  # fmt: skip
-        self.ax_.legend(loc="upper left", fontsize="small")  # clear of the diagonal
+        # Above the axes: inside, there is a model whose curve it would hide.
+        self.ax_.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small",
+            borderaxespad=0.2,
+        )  # fmt: skip
         return self

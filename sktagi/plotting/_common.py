@@ -10,9 +10,20 @@ from sklearn.utils import check_array
 from .._predictions import fitted_part
 from ..metrics._scores import check_predictions
 
-__all__ = ["Axis", "column", "draw_on", "feature_axis", "last_step", "name_of", "one_target"]
+__all__ = [
+    "Axis",
+    "column",
+    "draw_on",
+    "feature_axis",
+    "few_points",
+    "last_step",
+    "name_of",
+    "one_target",
+    "position",
+]
 
 GRID_ROWS = 200  # points of a curve over one feature
+FEW_POINTS = 3  # of a curve: with markers, since a line through one point is nothing
 
 
 def draw_on(ax):
@@ -54,6 +65,19 @@ def one_target(y_true, mean, std, target: int) -> tuple[np.ndarray, np.ndarray, 
     return y[:, 0], mean[:, 0], std[:, 0]
 
 
+def position(x, rows: np.ndarray) -> np.ndarray:
+    """Where ``rows`` lie on the horizontal axis: one value for each of them."""
+    x = column(x, "x")
+    if len(x) != len(rows):
+        raise ValueError(f"x must have a value for each of the {len(rows)} rows; got {len(x)}.")
+    return x
+
+
+def few_points(x) -> dict[str, Any]:
+    """Style of a curve that would be hard to see, or not seen at all, without markers."""
+    return {"marker": "o", "markersize": 5} if len(x) <= FEW_POINTS else {}
+
+
 def name_of(y, target: int = 0, default: str = "target") -> str:
     """What a frame or a series calls a target."""
     columns = getattr(y, "columns", None)
@@ -78,7 +102,8 @@ def feature_axis(X) -> Axis:
     if len(shape) != 2 or shape[1] != 1:
         return Axis(X, None, None)
     values = column(X, "X")
-    x = np.linspace(values.min(), values.max(), GRID_ROWS)
+    low, high = values.min(), values.max()
+    x = np.linspace(low, high, GRID_ROWS if low < high else 1)
     columns = getattr(X, "columns", None)
     if columns is None:
         return Axis(x[:, None], x, "feature")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ._common import draw_on, last_step
 
@@ -74,11 +75,16 @@ class CorrelationDisplay:
         display : CorrelationDisplay
             The display, plotted.
         """
-        covariances = last_step(estimator).layer_covariances_
-        if covariances[0].ndim == 3:
-            covariances = [cov[member] for cov in covariances]
-        elif member not in (0, -1):
-            raise IndexError(f"member {member} is out of range: the estimator has 1 member.")
+        model = last_step(estimator)
+        check_is_fitted(model)
+        # One member has no leading axis.
+        stacks = [cov.reshape(-1, *cov.shape[-2:]) for cov in model.layer_covariances_]
+        n_members = len(stacks[0])
+        if not isinstance(member, (int, np.integer)) or not 0 <= member < n_members:
+            raise ValueError(
+                f"member must be the number of a member, from 0 to {n_members - 1}; got {member!r}."
+            )
+        covariances = [stack[member] for stack in stacks]
         correlations = [_sorted_correlations(cov) for cov in covariances]
         last = len(covariances) - 1
         names = [f"layer {j}" for j in range(len(covariances))]

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.utils import check_consistent_length
 
 from .._predictions import mean_and_std
 from .._validation import check_coverage
-from ._common import column, draw_on, feature_axis, name_of, one_target
+from ._common import (
+    column,
+    draw_on,
+    feature_axis,
+    few_points,
+    name_of,
+    one_target,
+    position,
+)
 
 __all__ = ["PredictionIntervalDisplay"]
 
@@ -113,6 +122,8 @@ class PredictionIntervalDisplay:
         display : PredictionIntervalDisplay
             The drawn display.
         """
+        if y is not None:
+            check_consistent_length(X, y)
         axis = feature_axis(X)
         mean, std = mean_and_std(estimator, axis.X)
         if axis.x is None:
@@ -168,7 +179,7 @@ class PredictionIntervalDisplay:
             The drawn display.
         """
         y, mean, std = one_target(mean if y_true is None else y_true, mean, std, target)
-        given = mean if x is None else column(x, "x")
+        given = mean if x is None else position(x, mean)
         order = np.argsort(given, kind="stable")
         x_plot = np.arange(len(mean), dtype=float) if x is None else given[order]
         y_observed = None if y_true is None else y[order]
@@ -202,8 +213,10 @@ class PredictionIntervalDisplay:
         band = {"color": "C0", "alpha": 0.3, "linewidth": 0, "zorder": 1}
         band["label"] = f"{100 * coverage:g} % interval"
         low, high = self.mean - half_width, self.mean + half_width
+        if len(self.x) == 1:  # an area over one point is nothing: draw the edge of it
+            band["linewidth"] = 4
         self.band_ = self.ax_.fill_between(self.x, low, high, **{**band, **(band_kwargs or {})})
-        line = {"color": "C0", "label": "mean", "zorder": 3}
+        line = {"color": "C0", "label": "mean", "zorder": 3, **few_points(self.x)}
         (self.line_,) = self.ax_.plot(self.x, self.mean, **{**line, **(line_kwargs or {})})
         self.points_ = None
         if self.y_observed is not None:

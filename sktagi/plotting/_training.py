@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._common import draw_on, last_step
+from ._common import draw_on, few_points, last_step
 
 __all__ = ["TrainingCurveDisplay"]
 
@@ -111,12 +111,14 @@ class TrainingCurveDisplay:
         self.figure_, self.ax_ = draw_on(ax)
         epochs = np.arange(1, len(self.train_scores) + 1)
         train = {"color": "C0", "linestyle": "--", "label": "training rows"}
+        train |= few_points(epochs)
         (self.train_line_,) = self.ax_.plot(
             epochs, self.train_scores, **{**train, **(train_kwargs or {})}
         )
         self.validation_line_ = self.best_ = None
         if self.validation_scores is not None:
             validation = {"color": "C1", "linestyle": "-", "label": "validation rows"}
+            validation |= few_points(epochs)
             (self.validation_line_,) = self.ax_.plot(
                 epochs, self.validation_scores, **{**validation, **(validation_kwargs or {})}
             )

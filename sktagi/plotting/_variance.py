@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._predictions import fitted_part
-from ._common import column, draw_on, feature_axis
+from ._common import column, draw_on, feature_axis, few_points, position
 
 __all__ = ["VarianceDisplay"]
 
@@ -140,7 +140,7 @@ class VarianceDisplay:
         aleatoric = column(aleatoric, "aleatoric", target)
         if len(epistemic) != len(aleatoric) or min(epistemic.min(), aleatoric.min()) < 0:
             raise ValueError("epistemic and aleatoric must be variances of the same rows.")
-        given = epistemic + aleatoric if x is None else column(x, "x")
+        given = epistemic + aleatoric if x is None else position(x, epistemic)
         order = np.argsort(given, kind="stable")
         parts = epistemic[order], aleatoric[order]
         if x is None:
@@ -165,15 +165,17 @@ class VarianceDisplay:
         """
         self.figure_, self.ax_ = draw_on(ax)
         total = self.epistemic + self.aleatoric
+        edge = 4 if len(self.x) == 1 else 0  # an area over one point is nothing
         self.aleatoric_ = self.ax_.fill_between(
-            self.x, 0, self.aleatoric, facecolor="0.85", edgecolor="0.5", hatch="..", linewidth=0,
-            label="aleatoric: noise",
+            self.x, 0, self.aleatoric, facecolor="0.85", edgecolor="0.5", hatch="..",
+            linewidth=edge, label="aleatoric: noise",
         )  # fmt: skip
         self.epistemic_ = self.ax_.fill_between(
-            self.x, self.aleatoric, total, facecolor="C0", alpha=0.6, linewidth=0,
-            label="epistemic: network",
+            self.x, self.aleatoric, total, facecolor="C0", edgecolor="C0", alpha=0.6,
+            linewidth=edge, label="epistemic: network",
         )  # fmt: skip
         style = {"color": "black", "linewidth": 1.2, "label": "variance of a prediction"}
+        style |= few_points(self.x)
         (self.line_,) = self.ax_.plot(self.x, total, **{**style, **kwargs})
         self.ax_.set(xlabel=self.x_name, ylabel=self.y_name)
         self.ax_.set_ylim(bottom=0)
