@@ -1,6 +1,7 @@
 """How the defaults were chosen: each variant on inner splits of the training parts.
 
     python -m benchmarks.defaults --data FOLDER
+    python -m benchmarks.defaults --data FOLDER --variants default "n_members=5"
 
 The test rows of a split are not used: its training part is divided again, nine tenths to fit and
 one tenth to compare. (Splits are independent draws, so a row compared here is a test row of other
@@ -22,8 +23,10 @@ from .harness import evaluate, run
 
 SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "wine": 4, "yacht": 5}
 ROWS_PER_PARAMETER = "rows_per_parameter"
+CALIBRATED = "calibrated"
 VARIANTS: dict[str, dict] = {
     "default": {},
+    "not calibrated": {CALIBRATED: False},
     "half_life=1 per parameter": {ROWS_PER_PARAMETER: 1},
     "half_life=10 per parameter": {ROWS_PER_PARAMETER: 10},
     "half_life=None": {"half_life": None},
@@ -31,7 +34,7 @@ VARIANTS: dict[str, dict] = {
     "batch_size=128": {"batch_size": 128},
     "n_members=1": {"n_members": 1},
     "n_members=3": {"n_members": 3},
-    "n_members=10": {"n_members": 10},
+    "n_members=5": {"n_members": 5},
     "n_iter_no_change=10": {"n_iter_no_change": 10},
     "max_iter=300, n_iter_no_change=40": {"max_iter": 300, "n_iter_no_change": 40},
     "validation_fraction=0.2": {"validation_fraction": 0.2},
@@ -57,19 +60,36 @@ def fit_inner(data: str | None, name: str, split: int, params: dict) -> dict:
     rows = inner_split(data, name, split)
     params = dict(params)
     per_parameter = params.pop(ROWS_PER_PARAMETER, None)
+    calibrated = params.pop(CALIBRATED, True)
     if per_parameter is not None:
         n_features = rows[0].shape[1]
         params["half_life"] = per_parameter * (n_features * 50 + 50 + 50 + 1)
-    return evaluate(TAGIRegressor(random_state=split, **params), *rows)
+    model = TAGIRegressor(random_state=split, **params)
+    return evaluate(model if calibrated else _Uncalibrated(model), *rows)
 
 
-def report(names: list[str], results: list[dict]) -> str:
+class _Uncalibrated:
+    """A regressor whose predictions use variances and noise as they were learnt."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit(self, X, y):
+        self.model.fit(X, y)
+        self.model._net.temperature = self.model._net.noise_scale = 1.0
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+
+def report(names: list[str], variants: list[str], results: list[dict]) -> str:
     lines = [
         "| variant | RMSE ratio | LL difference | seconds | " + " | ".join(names) + " |",
         "|---" * (4 + len(names)) + "|",
     ]
     table = {}
-    for variant, params in VARIANTS.items():
+    for variant in variants:
+        params = VARIANTS[variant]
         cells = []
         for name in names:
             rows = [
@@ -81,7 +101,7 @@ def report(names: list[str], results: list[dict]) -> str:
                 [np.mean([row[k] for row in rows]) for k in ("rmse", "log_likelihood", "seconds")]
             )
         table[variant] = np.array(cells)
-    base = table["default"]
+    base = table[variants[0]]
     for variant, cells in table.items():
         ratio = np.exp(np.mean(np.log(cells[:, 0] / base[:, 0])))
         gain = np.mean(cells[:, 1] - base[:, 1])
@@ -101,6 +121,10 @@ def main(argv=None) -> None:
     parser.add_argument(
         "--sets", nargs="+", default=list(SETS), choices=list(UCI), metavar="NAME", help="data sets"
     )
+    parser.add_argument(
+        "--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="NAME",
+        help="variants to compare, the first of them with the others",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--out", help="file of results, one JSON line a fit; resumes a run")
     args = parser.parse_args(argv)
@@ -108,9 +132,9 @@ def main(argv=None) -> None:
         {"data": args.data, "name": name, "split": split, "params": params}
         for name in args.sets
         for split in range(SETS.get(name, 1))
-        for params in VARIANTS.values()
+        for params in (VARIANTS[variant] for variant in args.variants)
     ]
-    print(report(args.sets, run(fit_inner, jobs, args.jobs, args.out)))
+    print(report(args.sets, args.variants, run(fit_inner, jobs, args.jobs, args.out)))
 
 
 if __name__ == "__main__":

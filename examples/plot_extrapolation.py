@@ -10,10 +10,10 @@ below were picked because they show the effect; with the defaults there is hardl
 network's standard deviation already grows about as much.
 
 **What to see.** At x = ±6 the standard deviation of one network is two to three times that inside
-the data, that of ten networks five to six times. Yet both bands of three standard deviations miss the
-true function there: at x = -6 it is 11 standard deviations away from the mean of one network and 4
-from that of ten, at x = 6 it is about 5 for both. Networks of straight pieces go on straight, and none of
-them knows that x³ does not. A larger standard deviation is a warning, not a bound.
+the data, that of ten networks five to six times. Yet both bands of three standard deviations miss
+the true function there: at x = -6 it is 11 standard deviations away from the mean of one network
+and 4 from that of ten, at x = 6 it is about 5 for both. Networks of straight pieces go on straight,
+and none of them knows that x³ does not. A larger standard deviation is a warning, not a bound.
 
 ``python examples/plot_extrapolation.py [picture.png]``
 """
