@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +15,8 @@ __all__ = ["Moments"]
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 
 
-class Moments(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Moments:
     """Weight, mean and summed squared deviation of the columns seen so far.
 
     Columns of sparse data are not centred: their ``mean`` stays zero, and the deviation is taken
@@ -53,7 +55,7 @@ class Moments(NamedTuple):
             added_since = np.full(len(mean), added)
             new = self.joined(Moments(added, mean, deviation, added_since, self.centered))
             starts = self._constant | self._outgrown_by(new)
-            new = new._replace(since=np.where(starts, added, new.since))
+            new = replace(new, since=np.where(starts, added, new.since))
         if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
@@ -88,16 +90,16 @@ class Moments(NamedTuple):
         since = np.maximum(self.since - other.since, 0)
         return Moments(left, mean, deviation, since, self.centered)
 
-    @property
+    @cached_property
     def scale(self) -> np.ndarray:
         """Root mean square about the mean, or 1 where a column is constant to rounding."""
         return np.where(self._constant, 1.0, self._spread)
 
-    @property
+    @cached_property
     def _spread(self) -> np.ndarray:
         return np.sqrt(self.deviation / self.weight) if self.weight else np.zeros_like(self.mean)
 
-    @property
+    @cached_property
     def _constant(self) -> np.ndarray:
         return self._spread <= 10 * np.finfo(np.float64).eps * np.abs(self.mean)
 

@@ -80,7 +80,7 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "FullLayer": (FullLayer, FullLayer._fields),
     "GaussianOutputs": (GaussianOutputs, ("n_outputs",)),
     "ClassTree": (ClassTree, ("n_classes", "probit_scale")),
-    "Moments": (Moments, Moments._fields),
+    "Moments": (Moments, tuple(field.name for field in fields(Moments))),
     "Prequential": (Prequential, Prequential._fields),
     "Origin": (Origin, Origin._fields),
 }

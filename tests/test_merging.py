@@ -2,6 +2,7 @@
 
 import pickle
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_shards_in_other_units_are_merged_in_common_ones():
     far = shards[1]
     for name in ("_x_moments", "_y_moments"):
         moments = getattr(far, name)
-        tiny = moments._replace(weight=1e-9 * moments.weight, deviation=1e-9 * moments.deviation)
+        tiny = replace(moments, weight=1e-9 * moments.weight, deviation=1e-9 * moments.deviation)
         setattr(far, name, tiny)
     far.partial_fit(3 * X[:50] + 7, 2 * y[:50], sample_weight=np.full(50, 1e-9))
     far._origin = far._origin._replace(digest=start._origin.digest)

@@ -1,5 +1,7 @@
 """A change of units changes what the numbers are called, not what was learnt."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import LINEARISED, random_layers, rtol, with_ones
@@ -112,10 +114,10 @@ def test_no_jump_when_the_statistics_change(shift, size):
     model.partial_fit(X[:200], y[:200])
     before, std_before = model.predict(X, return_std=True)
     # A tiny weight in the update itself: only the statistics change, and they change much.
-    model._x_moments = model._x_moments._replace(weight=1e-9 * 200)
-    model._x_moments = model._x_moments._replace(deviation=model._x_moments.deviation * 1e-9)
-    model._y_moments = model._y_moments._replace(weight=1e-9 * 200)
-    model._y_moments = model._y_moments._replace(deviation=model._y_moments.deviation * 1e-9)
+    model._x_moments = replace(model._x_moments, weight=1e-9 * 200)
+    model._x_moments = replace(model._x_moments, deviation=model._x_moments.deviation * 1e-9)
+    model._y_moments = replace(model._y_moments, weight=1e-9 * 200)
+    model._y_moments = replace(model._y_moments, deviation=model._y_moments.deviation * 1e-9)
     model.partial_fit(
         1.5 * X[:size] + shift, 2 * y[:size] + shift, sample_weight=np.full(size, 1e-9)
     )
