@@ -34,7 +34,7 @@ from .engine.units import rescale_inputs
 
 __all__ = ["BaseTAGI"]
 
-BLOCK_ROWS = 8192  # of predictions
+BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
 
@@ -469,7 +469,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 net, X[part], block_std, prepare=lambda x, std: self._inputs(x, std, dtype)
             )
 
-        return map(block, batches(X.shape[0], BLOCK_ROWS))
+        per_row = len(net.noise_var) * net.outputs.n_outputs
+        return map(block, batches(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))
 
     def _check_uncertainty(self, X_std, X_cov, X):
         """Standard deviations of the inputs, or their covariances, which have three axes."""

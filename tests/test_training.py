@@ -752,6 +752,6 @@ def test_rows_are_learnt_alike_in_chunks_of_any_size(members, elements, joint, m
     whole, parts = (make_network([4, 6, 1], 4, members) for _ in range(2))
     settings = Settings(16, joint, 100.0)
     expected = learn_rows(whole, data, rows, settings)
-    monkeypatch.setattr(learning, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(learning, "CHUNK_ELEMENTS", elements)
     np.testing.assert_allclose(learn_rows(parts, data, rows, settings), expected, rtol=1e-12)
     assert_same_posterior(parts, whole, 1e-12)

@@ -24,8 +24,10 @@ __all__ = ["Network", "Rows", "Settings", "batches", "learn_rows", "predict_mome
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
 NOISE_VAR_RANGE = (1e-12, 1e18)
-# Elements of the widest array that a block of rows may need.
-BLOCK_ELEMENTS = 1 << 18
+# Elements of the widest array that a block of rows may need: of predictions, whose arrays stay in
+# cache, and of batches that are prepared at once.
+BLOCK_ELEMENTS = 1 << 16
+CHUNK_ELEMENTS = 1 << 18
 
 
 class Rows(NamedTuple):
@@ -161,7 +163,8 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
     totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
     learner = _Learner(net, settings, totals)
     log_lik = np.zeros(totals.shape[:-1])
-    for chunk in batches(n_rows, max(1, block_rows(net) // size) * size):
+    per_chunk = block_rows(net, CHUNK_ELEMENTS) // size * size
+    for chunk in batches(n_rows, max(size, per_chunk)):
         part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
         mu_z, var_y = learner.learn(part, size)
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
@@ -408,7 +411,7 @@ def predict_moments(
     shape = len(net.noise_var), n_rows, net.outputs.n_outputs
     mu, var = np.empty((2, *shape), net.layers[0].mu.dtype)
     tape = None
-    for part in batches(n_rows, block_rows(net, input_rank(var_x))):
+    for part in batches(n_rows, block_rows(net, BLOCK_ELEMENTS // input_rank(var_x))):
         block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
         block, block_var = prepare(x[part], block_var)
         if net.is_full:
@@ -424,7 +427,7 @@ def predict_moments(
     return mu, var
 
 
-def block_rows(net: Network, rank: int = 1) -> int:
-    """Rows of a block; ``rank`` is that of the inputs' covariance."""
+def block_rows(net: Network, elements: int) -> int:
+    """Rows whose widest array has so many elements, for all members."""
     widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
-    return max(1, BLOCK_ELEMENTS // (widest * len(net.noise_var) * rank))
+    return max(1, elements // (widest * len(net.noise_var)))
