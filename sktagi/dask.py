@@ -46,8 +46,10 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     of all partitions together. What a lost worker held is computed again by dask.
 
     The result is close to that of ``fit`` on all rows, not equal to it; with one partition they
-    differ in the shuffling and in the last digits of the noise. Partitions should be few (one or
-    two for each core), of similar size, and each like the whole: shuffle rows that are sorted.
+    differ in the shuffling and in the last digits of the noise. The mixture is not calibrated as by
+    ``fit``: standard deviations are somewhat larger where there is little noise. Partitions should
+    be few (one or two for each core), of similar size, and each like the whole: shuffle rows that
+    are sorted.
 
     Parameters
     ----------
