@@ -137,7 +137,6 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
-            if not warm:
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
             # The same rows again are held out again: what was learnt once validates nothing.
             train, validation = self._split(data, np.random.RandomState(self._split_seed))
@@ -534,7 +533,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     @property
     def sigma_v_(self):
         """Observation-noise standard deviation, in units of the standardised target."""
-        noise_var = self._fitted_net("sigma_v_").reported().noise_var.astype(np.float64)
+        noise_var = self._fitted_net("sigma_v_").reported_noise
         sigma_v = np.sqrt(noise_var.mean(axis=0)[0])
         return float(sigma_v[0]) if len(sigma_v) == 1 else sigma_v
 

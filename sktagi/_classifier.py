@@ -508,6 +508,6 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _output_moments(self, X, X_std, X_cov):
         """Moments of the observed outputs in float64, block of rows by block."""
         return (
-            (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.reported().noise_var)
+            (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.reported_noise)
             for mu_z, var_z in self._moments(X, X_std, X_cov)
         )

@@ -513,7 +513,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             # Law of total variance over the members.
             variances.append((var_z.mean(axis=0) + mu_z.var(axis=0)) * np.square(scale))
         mean, epistemic = np.concatenate(means).astype(dtype), np.concatenate(variances)
-        aleatoric = self._net.reported().noise_var[:, 0].mean(axis=0) * np.square(scale)
+        aleatoric = self._net.reported_noise[:, 0].mean(axis=0) * np.square(scale)
         if self._y_ndim == 1:
             return mean[:, 0], epistemic[:, 0], aleatoric[0]
         return mean, epistemic, aleatoric

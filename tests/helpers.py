@@ -88,3 +88,7 @@ def assert_same_posterior(net, other, tol):
 def activate(name, mu_z, var_z):
     """mu_a, var_a and jac of an activation function, in new arrays."""
     return activations.activate(ACTIVATIONS[name], mu_z, var_z)
+
+
+def copy_layers(layers):
+    return [Layer(layer.mu.copy(), layer.var.copy(), layer.var_prior) for layer in layers]

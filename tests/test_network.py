@@ -5,11 +5,20 @@ from functools import partial
 import numpy as np
 import oracle
 import pytest
-from helpers import DTYPES, LINEARISED, activate, member, random_layers, rtol, with_ones
+from helpers import (
+    DTYPES,
+    LINEARISED,
+    activate,
+    copy_layers,
+    member,
+    random_layers,
+    rtol,
+    with_ones,
+)
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.network import backward, copy_layers, draw_prior, forget, forward
+from sktagi.engine.network import backward, draw_prior, forget, forward
 from sktagi.engine.noise import independent_message
 from sktagi.engine.tree import ClassTree
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import DTYPES, random_layers, rtol, with_ones
+from helpers import DTYPES, copy_layers, random_layers, rtol, with_ones
 
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.batch import output_covariance
-from sktagi.engine.network import backward, copy_layers, forward
+from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
     GaussianOutputs,
     independent_message,

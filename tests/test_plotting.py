@@ -546,7 +546,8 @@ except ImportError as error:
 else:
     raise AssertionError("drawn without matplotlib")
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
 
 
 def test_normal_quantiles_are_those_of_the_band():

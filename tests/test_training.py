@@ -5,13 +5,21 @@ import itertools
 import numpy as np
 import oracle
 import pytest
-from helpers import DTYPES, assert_same_posterior, make_network, make_rows, rtol, with_ones
+from helpers import (
+    DTYPES,
+    assert_same_posterior,
+    copy_layers,
+    make_network,
+    make_rows,
+    rtol,
+    with_ones,
+)
 from scipy import sparse
 
 from sktagi.engine import learning
 from sktagi.engine.inputs import forward_uncertain
 from sktagi.engine.learning import Network, Rows, Settings, learn_rows, predict_moments
-from sktagi.engine.network import backward, copy_layers, forward
+from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import independent_message, joint_message
 from sktagi.engine.training import fit_epochs
 from sktagi.engine.tree import ClassTree

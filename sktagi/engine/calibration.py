@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from .learning import Network, Rows, predict_moments
-from .training import MIN_ROWS_FOR_NOISE, best_noise
+from .training import MIN_ROWS_FOR_NOISE, best_noise, own_moments
 
 __all__ = ["calibrate"]
 
@@ -48,7 +48,8 @@ def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
     trials = []
     for temperature in TEMPERATURES:
         net.temperature = temperature
-        var_z = spread + _own_variances(net.reported(), data, validation)
+        own = own_moments(net.reported(), data, validation)
+        var_z = spread + np.concatenate([var_z for _, _, var_z in own])
         noise = best_noise(net.outputs, mu_z, var_z, held.y, held.weight, start, reach=REACH)
         log_lik = net.outputs.log_likelihood(mu_z, var_z + noise, held.y)
         trials.append((held.weight @ log_lik.sum(axis=-1), temperature, noise))
@@ -58,13 +59,3 @@ def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
     net.temperature = float(temperature * growth)
     net.noise_var[...] = start  # one noise for all members
     net.noise_scale = noise * growth / start
-
-
-def _own_variances(net: Network, data: Rows, validation: list[np.ndarray]) -> np.ndarray:
-    """Variances of the outputs at the rows of each member, one member after the other."""
-    parts = []
-    for member, numbers in enumerate(validation):
-        rows = data.take(numbers)
-        one = net.members(slice(member, member + 1))
-        parts.append(predict_moments(one, rows.x, rows.var_x)[1][0])
-    return np.concatenate(parts).astype(np.float64)

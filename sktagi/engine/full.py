@@ -65,7 +65,7 @@ class Posterior(NamedTuple):
     cov: np.ndarray  # (P, P)
 
 
-class Units(NamedTuple):
+class FullUnits(NamedTuple):
     """What enters a layer: moments of each row."""
 
     mu_a: np.ndarray  # (rows, n_in + 1), last column ones
@@ -75,7 +75,7 @@ class Units(NamedTuple):
     extra: Any = None  # sqrt(var_a - jac^2 var_z)
 
 
-class Batch(NamedTuple):
+class FullBatch(NamedTuple):
     """Rows for one network."""
 
     x: np.ndarray  # (rows, n_in + 1)
@@ -83,11 +83,11 @@ class Batch(NamedTuple):
     weight: np.ndarray  # (rows,), positive
     cov_x: np.ndarray | None  # (rows or 1, n_in, n_in)
 
-    def take(self, part) -> Batch:
+    def take(self, part) -> FullBatch:
         cov_x = self.cov_x
         if cov_x is not None and len(cov_x) > 1:
             cov_x = cov_x[part]
-        return Batch(self.x[part], self.y[part], self.weight[part], cov_x)
+        return FullBatch(self.x[part], self.y[part], self.weight[part], cov_x)
 
 
 # Prior
@@ -132,12 +132,12 @@ def _copied(layers: Sequence[Posterior]) -> list[Posterior]:
 
 def forward(
     layers: Sequence[Posterior], activation: Callable, x: np.ndarray, cov_x=None
-) -> tuple[np.ndarray, np.ndarray, list[Units]]:
+) -> tuple[np.ndarray, np.ndarray, list[FullUnits]]:
     """Mean and covariance of each row's outputs, and what enters each layer."""
     cov = None if cov_x is None else np.broadcast_to(cov_x, (len(x), *cov_x.shape[1:]))
-    units = Units(x)
+    units = FullUnits(x)
     mu_z = cov_z = np.empty(0)
-    tape: list[Units] = []
+    tape: list[FullUnits] = []
     for layer in layers:
         if tape:
             units = _activate(activation, mu_z, cov_z)
@@ -150,7 +150,7 @@ def forward(
 
 
 def cross_covariance(
-    layers: Sequence[Posterior], tape: Sequence[Units], left: np.ndarray, right: np.ndarray
+    layers: Sequence[Posterior], tape: Sequence[FullUnits], left: np.ndarray, right: np.ndarray
 ) -> np.ndarray:
     """Covariance of the outputs of pairs of different rows, (pairs, n_out, n_out).
 
@@ -196,17 +196,17 @@ def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
     return len(layer.cov) * np.finfo(np.float64).eps * (square @ var_w)
 
 
-def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> Units:
+def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> FullUnits:
     var_z = np.einsum("rii->ri", cov_z)
     mu_a, var_a, jac = activate(activation, mu_z, var_z)
     mu_a = np.hstack([mu_a, np.ones((len(mu_a), 1))])
     rest = var_a - jac * jac * var_z
     if (rest <= 1e-12 * var_a).all():  # a linearised activation leaves nothing but rounding
-        return Units(mu_a, jac)
-    return Units(mu_a, jac, np.sqrt(var_z), np.sqrt(np.maximum(rest, 0)))
+        return FullUnits(mu_a, jac)
+    return FullUnits(mu_a, jac, np.sqrt(var_z), np.sqrt(np.maximum(rest, 0)))
 
 
-def _activated(cov_z: np.ndarray, left: Units, right: Units) -> np.ndarray:
+def _activated(cov_z: np.ndarray, left: FullUnits, right: FullUnits) -> np.ndarray:
     """cov(A_left, A_right) = J cov(Z_left, Z_right) J' (Eq. 12).
 
     Where an activation's exact variance exceeds J^2 var_z, the rest is shared by the square of the
@@ -224,15 +224,17 @@ def _block(layers: Sequence[Posterior]) -> int:
     return max(1, PAIR_ELEMENTS // max(np.square(layer.mu.shape).sum() for layer in layers))
 
 
-def _of_rows(units: Units, rows: np.ndarray) -> Units:
+def _of_rows(units: FullUnits, rows: np.ndarray) -> FullUnits:
     parts = {name: v[rows] for name, v in units._asdict().items() if v is not None}
-    return Units(**parts)
+    return FullUnits(**parts)
 
 
 # Backward pass
 
 
-def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: Batch, noise_var):
+def condition(
+    layers: Sequence[Posterior], activation: Callable, outputs, rows: FullBatch, noise_var
+):
     """Condition the posterior on rows in place (Eq. 14-16), all of them at once.
 
     Returns the rows' moments before that, (rows, n_out), and the message.
@@ -256,7 +258,7 @@ def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: 
     scale = np.sqrt(rows.weight[row] / np.broadcast_to(noise_var, n_out)[node])
     # In units of the noise, Sigma_Y = I + K: divided by nothing small, and always invertible.
     cov_y = cov[row[:, None], row, node[:, None], node] * (scale[:, None] * scale)
-    root = _inverse_root(cov_y)
+    root = _whitening(cov_y)
     stretch = root.diagonal().max() / root.diagonal().min()
     residual = scale * (y.ravel() - mu_z[row, node])
     whitened = root @ residual
@@ -275,7 +277,7 @@ def condition(layers: Sequence[Posterior], activation: Callable, outputs, rows: 
     return mu_z, np.einsum("roo->ro", cov_z), Message(nu, np.empty(0), leverage)
 
 
-def _inverse_root(cov: np.ndarray) -> np.ndarray:
+def _whitening(cov: np.ndarray) -> np.ndarray:
     """L^-1 for I + cov = L L'."""
     rounding = np.finfo(cov.dtype).eps * np.trace(cov)
     while True:
@@ -386,13 +388,13 @@ def predict_full(net, x, var_x=None) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(means).reshape(shape), np.concatenate(variances).reshape(shape)
 
 
-def _rows_of_member(batch, member: int) -> tuple[Batch, np.ndarray]:
+def _rows_of_member(batch, member: int) -> tuple[FullBatch, np.ndarray]:
     """The rows of a member that have a weight, and their numbers."""
     used = np.flatnonzero(batch.weight[member])
     var_x = batch.var_x
     if isinstance(var_x, list) or np.ndim(var_x) > 2:  # otherwise (1, n_in), for all rows alike
         var_x = var_x[member]
-    rows = Batch(
+    rows = FullBatch(
         _dense(batch.x[member]).astype(np.float64),
         batch.y[member],
         batch.weight[member].astype(np.float64),

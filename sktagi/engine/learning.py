@@ -109,8 +109,13 @@ class Network:
                 a._replace(**{name: getattr(a, name) * a.mu.dtype.type(self.temperature)})
                 for a in layers
             ]
-        noise_var = self.noise_var * self.noise_scale
+        noise_var = self.reported_noise
         return replace(self, layers=layers, noise_var=noise_var, temperature=1.0, noise_scale=1.0)
+
+    @property
+    def reported_noise(self) -> np.ndarray:
+        """The noise variance of ``reported``, without its layers."""
+        return self.noise_var * self.noise_scale
 
     def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None):
         """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""

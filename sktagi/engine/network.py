@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Layer", "Tape", "Units", "backward", "copy_layers", "draw_prior", "forget", "forward"]
+__all__ = ["Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward"]
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 15
@@ -51,10 +51,6 @@ def draw_prior(
         var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers
-
-
-def copy_layers(layers: Sequence[Layer]) -> list[Layer]:
-    return [Layer(layer.mu.copy(), layer.var.copy(), layer.var_prior) for layer in layers]
 
 
 class Units:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,20 +123,21 @@ def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
     """Each member's score on its own rows, and the noise that maximises it if noise is learnt."""
     scores = np.empty(len(validation))
     noise_var = net.noise_var.copy()
-    for member, rows in enumerate(validation):
-        one = net.members(slice(member, member + 1))
-        var_x = data.var_x
-        if var_x is not None and var_x.shape[0] > 1:
-            var_x = var_x[rows]
-        mu_z, var_z = predict_moments(one, data.x[rows], var_x)
-        y, weight = data.y[rows], data.weight[rows]
-        if net.learn_noise and len(rows) >= MIN_ROWS_FOR_NOISE:
-            noise_var[member] = best_noise(
-                net.outputs, mu_z[0], var_z[0], y, weight, noise_var[member]
-            )
-        log_lik = net.outputs.log_likelihood(mu_z[0], var_z[0] + noise_var[member], y)
+    for member, (rows, mu_z, var_z) in enumerate(own_moments(net, data, validation)):
+        y, weight = rows.y, rows.weight
+        if net.learn_noise and len(weight) >= MIN_ROWS_FOR_NOISE:
+            noise_var[member] = best_noise(net.outputs, mu_z, var_z, y, weight, noise_var[member])
+        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var[member], y)
         scores[member] = weight @ log_lik.sum(axis=-1) / weight.sum()
     return scores, noise_var
+
+
+def own_moments(net: Network, data: Rows, validation: list[np.ndarray]) -> Iterator:
+    """The rows of each member, with the means and variances that it predicts for them."""
+    for member, numbers in enumerate(validation):
+        rows = data.take(numbers)
+        mu_z, var_z = predict_moments(net.members(slice(member, member + 1)), rows.x, rows.var_x)
+        yield rows, mu_z[0], var_z[0]
 
 
 def best_noise(outputs, mu_z, var_z, y, weight, noise_var, reach: float = 8.0) -> np.ndarray:
