@@ -19,6 +19,7 @@ from ._labels import as_labels, distinct_labels
 from ._params import check_params
 from ._progress import Progress
 from ._validation import check_rng
+from .engine.calibration import HeldOut, predict_held_out, score_noise, set_calibration
 from .engine.learning import (
     NOISE_VAR_RANGE,
     Network,
@@ -45,11 +46,13 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     Statistics for standardisation, and the score and the noise of the validation rows, are those
     of all partitions together. What a lost worker held is computed again by dask.
 
+    The mixture is calibrated by the rows that all partitions hold out, as by ``fit``.
+
     The result is close to that of ``fit`` on all rows, not equal to it; with one partition they
-    differ in the shuffling and in the last digits of the noise. The mixture is not calibrated as by
-    ``fit``: standard deviations are somewhat larger where there is little noise. Partitions should
-    be few (one or two for each core), of similar size, and each like the whole: shuffle rows that
-    are sorted.
+    differ in the shuffling and in the last digits of the noise. Partitions should be few (one or
+    two for each core), of similar size, and each like the whole: shuffle rows that are sorted. An
+    epoch of M partitions makes 1/M of the steps of an epoch of ``fit``: with partitions of fewer
+    than some thousand rows, multiply ``max_iter`` and ``n_iter_no_change`` by M.
 
     Parameters
     ----------
@@ -122,6 +125,8 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     shards = [client.submit(_rows_of, shard, fitted, net, pure=False) for shard in shards]
 
     history = _epochs(client, fitted, net, shards, summaries, member_rngs)
+    if history.validation_scores and net.learn_noise and not net.outputs.shared_noise:
+        _calibrate(client, net, shards)
     if history.interrupted:
         warnings.warn(
             f"Training interrupted in epoch {history.n_iter + 1}; the estimator keeps what it has "
@@ -202,7 +207,7 @@ def _summary(shard: _Shard) -> _Summary:
 
 def _rows_of(shard: _Shard, fitted, net: Network) -> _Shard:
     """The shard with standardised rows; the original ones may go."""
-    return shard._replace(rows=fitted._prepare(shard.rows, net), estimator=None)
+    return shard._replace(rows=fitted._prepare(shard.rows, net).with_keys(), estimator=None)
 
 
 def _learn_shard(shard: _Shard, net, active, settings: Settings, seeds, learn, validate):
@@ -213,6 +218,7 @@ def _learn_shard(shard: _Shard, net, active, settings: Settings, seeds, learn, v
     zeros = np.zeros(len(active))
     if not learn:
         return _Learnt(None, zeros, zeros, score, weight)
+    net = net.copy()  # dask may run a task again, with the same arguments
     train = shard.train[active]
     if seeds is not None:
         pairs = zip(seeds, train, strict=True)
@@ -239,6 +245,20 @@ def _score(net: Network, data: Rows, validation):
         sums.append(total)
         weights.append(data.weight[rows].sum())
     return np.stack(sums), np.array(weights, dtype=np.float64)
+
+
+def _held_out(shard: _Shard, net: Network) -> HeldOut | None:
+    if shard.validation is None:
+        return None
+    return predict_held_out(net, shard.rows, shard.validation)
+
+
+def _counts(held: HeldOut | None):
+    return 0 if held is None else held.counts
+
+
+def _score_noise(held: HeldOut | None, outputs, noise):
+    return 0.0 if held is None else score_noise(outputs, held, noise)
 
 
 # What runs where the call was made
@@ -297,6 +317,19 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
         del history.train_scores[len(history.validation_scores) :]
     progress.close(history)
     return history
+
+
+def _calibrate(client, net: Network, shards) -> None:
+    """As ``calibrate``, but that rows held out stay where they are: sums are exchanged."""
+    held = [client.submit(_held_out, shard, net, pure=False) for shard in shards]
+    counts = sum(client.gather(client.map(_counts, held, pure=False)))
+
+    def score(noise):
+        tasks = client.map(_score_noise, held, outputs=net.outputs, noise=noise, pure=False)
+        return sum(client.gather(tasks))
+
+    if counts.min() >= MIN_ROWS_FOR_NOISE:
+        set_calibration(net, counts, score)
 
 
 def _combined_scores(net: Network, learnt, n_validation: int):

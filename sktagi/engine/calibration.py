@@ -19,12 +19,16 @@ alone: what is learnt later goes on from the posterior as it was learnt.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
-from .learning import Network, Rows, predict_moments
-from .training import MIN_ROWS_FOR_NOISE, best_noise, own_moments
+from .learning import Network, Rows, batches, predict_moments
+from .training import MIN_ROWS_FOR_NOISE, own_moments, search_noise
 
-__all__ = ["calibrate"]
+__all__ = ["HeldOut", "calibrate", "predict_held_out", "score_noise", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.arange(9)
 # Log-likelihood that a lower temperature has to gain.
@@ -33,29 +37,64 @@ CLEAR_GAIN = 4.0
 OPTIMISM = 8.0
 # How far from the noise of the members to look for that of the mixture: a factor.
 REACH = 1000.0
+BLOCK_ROWS = 4096  # scored at once
+
+
+class HeldOut(NamedTuple):
+    """Rows that members have held out, as the members that hold them out predict them."""
+
+    mu_z: np.ndarray  # (n, n_outputs)
+    # (temperatures, n, n_outputs): what their errors should be, but for the noise
+    var_z: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    counts: np.ndarray  # (members,) rows of each
 
 
 def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
     """Set the temperature and the scale of the noise of predictions, in place."""
-    if min(map(len, validation)) < MIN_ROWS_FOR_NOISE:
-        return
+    if min(map(len, validation)) >= MIN_ROWS_FOR_NOISE:
+        held = predict_held_out(net, data, validation)
+        set_calibration(net, held.counts, lambda noise: score_noise(net.outputs, held, noise))
+
+
+def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> HeldOut:
+    """What members say of the rows that they hold out, at each temperature."""
     held = data.take(np.concatenate(validation))
-    owner = np.repeat(np.arange(len(validation)), list(map(len, validation)))
+    counts = np.array(list(map(len, validation)))
+    owner = np.repeat(np.arange(len(counts)), counts)
     means = predict_moments(net, held.x, held.var_x)[0].astype(np.float64)
     spread = 2 * means.var(axis=0)
-    mu_z = means[owner, np.arange(len(owner))]
-    start = net.noise_var.mean(axis=0)
-    trials = []
+    var_z = []
     for temperature in TEMPERATURES:
-        net.temperature = temperature
-        own = own_moments(net.reported(), data, validation)
-        var_z = spread + np.concatenate([var_z for _, _, var_z in own])
-        noise = best_noise(net.outputs, mu_z, var_z, held.y, held.weight, start, reach=REACH)
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise, held.y)
-        trials.append((held.weight @ log_lik.sum(axis=-1), temperature, noise))
-    top = max(score for score, _, _ in trials)
-    _, temperature, noise = next(trial for trial in trials if trial[0] >= top - CLEAR_GAIN)
-    growth = 1 + OPTIMISM * len(validation) / len(owner)
-    net.temperature = float(temperature * growth)
+        own = own_moments(replace(net, temperature=temperature).reported(), data, validation)
+        var_z.append(spread + np.concatenate([var_z for _, _, var_z in own]))
+    mu_z = means[owner, np.arange(len(owner))]
+    return HeldOut(mu_z, np.stack(var_z), held.y, held.weight, counts)
+
+
+def score_noise(outputs, held: HeldOut, noise: np.ndarray) -> np.ndarray:
+    """Summed log-likelihood (temperatures, grid, n) of noise variances (..., 1, n)."""
+    scores = np.zeros((*noise.shape[:2], noise.shape[-1]))
+    for part in batches(len(held.weight), BLOCK_ROWS):
+        mu_z, y, weight = held.mu_z[part], held.y[part], held.weight[part]
+        for score, var_z, tried in zip(scores, held.var_z[:, part], noise, strict=True):
+            log_lik = outputs.log_likelihood(mu_z, var_z + tried, y)
+            score += np.einsum("n,gno->go", weight, log_lik)
+    return scores
+
+
+def set_calibration(net: Network, counts: np.ndarray, score: Callable) -> None:
+    """Calibrate, in place, by the ``score`` of noise variances over all rows held out.
+
+    It is asked three times, and adds up over rows: they may be in several places.
+    """
+    start = net.noise_var.mean(axis=0)
+    everywhere = np.broadcast_to(start, (len(TEMPERATURES), *start.shape))
+    noise, scores = search_noise(score, everywhere, reach=REACH)
+    totals = scores.sum(axis=-1)
+    chosen = int(np.argmax(totals >= totals.max() - CLEAR_GAIN))  # the first of them
+    growth = 1 + OPTIMISM * len(counts) / counts.sum()
+    net.temperature = float(TEMPERATURES[chosen] * growth)
     net.noise_var[...] = start  # one noise for all members
-    net.noise_scale = noise * growth / start
+    net.noise_scale = noise[chosen] * growth / start

@@ -28,7 +28,14 @@ def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
     share = np.where(total > 0, rows / np.where(total > 0, total, 1), 1 / len(nets))
     merged.noise_var[...] = (share * np.stack([net.noise_var for net in nets])).sum(axis=0)
     merged.rows_learned[...] = rows_before + total
+    # Shards that were calibrated each for itself: the mean of what they found.
+    merged.temperature = float(_geometric_mean([net.temperature for net in nets]))
+    merged.noise_scale = _geometric_mean([net.noise_scale for net in nets])
     return merged
+
+
+def _geometric_mean(factors: Sequence) -> np.ndarray:
+    return np.exp(np.mean(np.log(factors), axis=0))
 
 
 def _merge_layers(layers: Sequence[Layer], out: Layer) -> None:

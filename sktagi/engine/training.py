@@ -140,19 +140,29 @@ def own_moments(net: Network, data: Rows, validation: list[np.ndarray]) -> Itera
         yield rows, mu_z[0], var_z[0]
 
 
-def best_noise(outputs, mu_z, var_z, y, weight, noise_var, reach: float = 8.0) -> np.ndarray:
-    """The noise variance (1, n_outputs or 1) that maximises the likelihood of some rows.
-
-    A grid over standard deviations up to ``reach`` times the current one or below, refined twice.
-    """
+def best_noise(outputs, mu_z, var_z, y, weight, noise_var) -> np.ndarray:
+    """The noise variance (1, n_outputs or 1) that maximises the likelihood of some rows."""
     mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
+
+    def score(noise):
+        return np.einsum("n,gno->go", weight, outputs.log_likelihood(mu_z, var_z + noise, y))
+
+    return search_noise(score, noise_var, reach=8.0)[0]
+
+
+def search_noise(score, noise_var, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """The noise variance (..., 1, n) with the best score, and its score (..., n).
+
+    A grid over standard deviations up to ``reach`` times the current one or below, refined twice:
+    ``score`` takes variances (..., grid, 1, n) and gives (..., grid, n).
+    """
     center = 0.5 * np.log(noise_var)
     width = np.log(reach)
     for _ in range(3):
-        grid = center + np.linspace(-width, width, 17)[:, None, None]
-        noise = np.clip(np.exp(2 * grid), *NOISE_VAR_RANGE)
-        log_lik = outputs.log_likelihood(mu_z, var_z + noise, y)
-        score = np.einsum("n,gno->go", weight, log_lik)
-        center = np.take_along_axis(grid[:, 0], score.argmax(axis=0)[None], axis=0)
+        grid = center[..., None, :, :] + np.linspace(-width, width, 17)[:, None, None]
+        scores = score(np.clip(np.exp(2 * grid), *NOISE_VAR_RANGE))
+        top = scores.argmax(axis=-2)[..., None, :]
+        center = np.take_along_axis(grid[..., 0, :], top, axis=-2)
         width /= 8
-    return np.clip(np.exp(2 * center), *NOISE_VAR_RANGE)
+    best = np.clip(np.exp(2 * center), *NOISE_VAR_RANGE)
+    return best, np.take_along_axis(scores, top, axis=-2)[..., 0, :]
