@@ -1,12 +1,17 @@
 """Streams that drift, and streams of the river package: scores of each row before it is learnt.
 
-``python -m benchmarks.streams`` prints the tables of doc/streams.md.
+``python -m benchmarks.streams`` prints the tables of doc/streams.md;
+``python -m benchmarks.streams --memory 1000000 --chunk 100`` the memory of a long stream instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import sys
 import time
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -47,6 +52,53 @@ def drift_table(seeds: int, n_rows: int = 6000, chunk: int = 50) -> None:
                     model.partial_fit(X[part], y[part])
             rmse = np.sqrt(squares.reshape(6, -1).mean(axis=1))
             print(f"| {kind} | {half_life} | " + " | ".join(f"{v:.3f}" for v in rmse) + " |")
+
+
+def stationary_table(seeds: int, n_rows: int = 20_000, chunk: int = 50) -> None:
+    """Errors against the function without noise, of networks that begin anew or with a fit."""
+    cuts = [2000, 3000, 4000, 6000, 10_000, n_rows]
+    print("| begins with | half_life | " + " | ".join(f"-{cut}" for cut in cuts[1:]) + " |")
+    print("|---|---|" + "---|" * (len(cuts) - 1))
+    for first in (0, cuts[0]):
+        for half_life in (100.0, 400.0, 2000.0, 10_000.0, None):
+            squares = np.zeros(n_rows)
+            for seed in range(seeds):
+                X, y = drifting("stationary", n_rows, seed)
+                model = TAGIRegressor(
+                    hidden_layer_sizes=(30,), n_members=1, batch_size=10, random_state=seed
+                )
+                if first:
+                    model.fit(X[:first], y[:first])
+                model.set_params(half_life=half_life)
+                for start in range(first, n_rows, chunk):
+                    part = slice(start, start + chunk)
+                    if start:
+                        clean = np.sin(2 * X[part, 0])
+                        squares[part] += (model.predict(X[part]) - clean) ** 2 / seeds
+                    model.partial_fit(X[part], y[part])
+            rmse = [np.sqrt(squares[a:b].mean()) for a, b in pairwise(cuts)]
+            begin = f"a fit to {first} rows" if first else "the prior"
+            cells = " | ".join(f"{v:.4f}" for v in rmse)
+            print(f"| {begin} | {half_life} | {cells} |", flush=True)
+
+
+def memory_of_a_stream(n_rows: int, chunk: int) -> None:
+    """What is resident, and what Python holds, at tenths of a long stream."""
+    rng = np.random.default_rng(0)
+    model = TAGIRegressor(hidden_layer_sizes=(20,), n_members=1, random_state=0)
+    start, report = time.perf_counter(), n_rows // 10
+    for seen in range(chunk, n_rows + 1, chunk):
+        X = rng.normal(size=(chunk, 5))
+        model.partial_fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=chunk))
+        if seen // report > (seen - chunk) // report:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            print(
+                f"{seen:>9} rows in chunks of {chunk} | {time.perf_counter() - start:5.0f} s | "
+                f"resident {pages * resource.getpagesize() / 1e6:.1f} MB | "
+                f"{sys.getallocatedblocks()} blocks of Python | "
+                f"log-likelihood {model.recent_log_likelihood_:.3f}",
+                flush=True,
+            )
 
 
 class Scaled:
@@ -148,8 +200,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=5000, help="of each stream of river")
+    parser.add_argument("--memory", type=int, metavar="ROWS", help="watch the memory instead")
+    parser.add_argument("--chunk", type=int, default=1, help="rows of a call, for --memory")
     args = parser.parse_args()
+    if args.memory:
+        memory_of_a_stream(args.memory, args.chunk)
+        return
     drift_table(args.seeds)
+    print()
+    stationary_table(args.seeds)
     print()
     river_table(args.rows)
 

@@ -94,14 +94,13 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     client = _client(client)
     estimator = clone(estimator)
     blocks = client.compute(_blocks(X, y, sample_weight))
-    labels = client.gather(client.map(_labels, blocks, labelled=is_classifier(estimator)))
-    filled = [k for k, found in enumerate(labels) if found is not None]
+    contents = client.gather(client.map(_contents, blocks, labelled=is_classifier(estimator)))
+    filled = [k for k, (counts, _) in enumerate(contents) if counts]
     if not filled:
-        raise ValueError("X has no rows.")
+        raise ValueError("X has no rows of positive weight.")
     classes = None
     if is_classifier(estimator):
-        known = np.concatenate([labels[k] for k in filled])
-        classes = distinct_labels(known)
+        classes = distinct_labels(np.concatenate([found for _, found in contents if len(found)]))
 
     rng = check_rng(estimator.random_state)
     member_rngs = estimator._member_rngs(rng)
@@ -173,12 +172,13 @@ def _block(X, y, sample_weight=None):
     return X, y, sample_weight
 
 
-def _labels(block, labelled: bool):
-    """The classes of a partition, True without classes, None without rows."""
-    X, y, _ = block
-    if X.shape[0] == 0:
-        return None
-    return distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled else True
+def _contents(block, labelled: bool):
+    """Whether a partition has rows that count, and the classes of all its rows."""
+    X, y, sample_weight = block
+    counts = X.shape[0] > 0 and (
+        sample_weight is None or bool((np.asarray(sample_weight) != 0).any())
+    )
+    return counts, distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled and len(y) else ()
 
 
 def _shard(block, estimator, classes, seed: int) -> _Shard:

@@ -157,16 +157,41 @@ def test_predictions_of_chunks_mean_and_std(client):
     np.testing.assert_allclose(both.compute(), np.column_stack([mean, std]), rtol=1e-12)
 
 
+def test_frames_are_learnt_and_predicted_as_their_rows(client):
+    wrappers = pytest.importorskip("dask_ml.wrappers")
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = make_rows(400)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    parts = dd.from_pandas(frame.assign(target=y), npartitions=4)
+    dX, dy = parts[["a", "b", "c"]], parts["target"]
+    incremental = wrappers.Incremental(TAGIRegressor(**PARAMS), shuffle_blocks=False).fit(dX, dy)
+    model = TAGIRegressor(**PARAMS)
+    for rows, target in zip(dX.partitions, dy.partitions, strict=True):
+        model.partial_fit(rows.compute(), target.compute())
+    mean, std = model.predict(frame, return_std=True)
+    np.testing.assert_allclose(incremental.estimator_.predict(frame), mean, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.asarray(wrappers.ParallelPostFit(model).predict(dX).compute()), mean, rtol=1e-12
+    )
+
+    def both(rows):
+        values = np.column_stack(model.predict(rows, return_std=True))
+        return pd.DataFrame(values, index=rows.index, columns=["mean", "std"])
+
+    predicted = dX.map_partitions(both, meta={"mean": float, "std": float}).compute()
+    np.testing.assert_allclose(predicted, np.column_stack([mean, std]), rtol=1e-12)
+
+
 def test_shards_together_learn_much_more_than_one_of_them(client):
     from sktagi.dask import fit_shards
 
     X, y = make_rows(800)
     X_test, y_test = make_rows(1000, seed=1)
-    model = TAGIRegressor(**{**PARAMS, "n_members": 3}, batch_size=10, max_iter=60)
+    model = TAGIRegressor(**{**PARAMS, "n_members": 3}, batch_size=20, max_iter=40)
     whole = model.fit(X, y).log_likelihood(X_test, y_test)
     alone = model.fit(X[:200], y[:200]).log_likelihood(X_test, y_test)
     # Four small shards: as many steps as the fit has made, with as much patience.
-    model.set_params(max_iter=240, n_iter_no_change=80)
+    model.set_params(max_iter=160, n_iter_no_change=80)
     sharded = fit_shards(model, *chunked(X, y, 4)).log_likelihood(X_test, y_test)
     assert sharded > whole - 0.1
     assert sharded > alone + 0.3
@@ -230,7 +255,7 @@ def test_a_fit_of_shards_survives_a_killed_worker(client, monkeypatch):
     import sktagi.dask
 
     X, y = make_rows(600)
-    model = TAGIRegressor(**PARAMS, max_iter=8, verbose=1, early_stopping=False)
+    model = TAGIRegressor(**PARAMS, max_iter=8, verbose=1)
     dX, dy = chunked(X, y, 4)
     expected = sktagi.dask.fit_shards(model, dX, dy)
     third_epoch = threading.Event()
@@ -246,7 +271,9 @@ def test_a_fit_of_shards_survives_a_killed_worker(client, monkeypatch):
     fitted = in_thread(lambda: sktagi.dask.fit_shards(model, dX, dy, client=client))()
     assert third_epoch.is_set()
     assert fitted.n_iter_ == 8
-    np.testing.assert_allclose(fitted.predict(X), expected.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(
+        fitted.predict(X, return_std=True), expected.predict(X, return_std=True), rtol=1e-9
+    )
     client.wait_for_workers(2, timeout=PATIENCE)
 
 
@@ -265,6 +292,25 @@ def test_shards_of_a_frame_with_classes_some_shards_lack(client):
     assert list(model.classes_) == ["high", "low", "middle"]
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.6  # a third by chance
+
+
+def test_shards_without_rows_or_without_weight_are_left_out(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(300)
+    dX, dy = chunked(X, y, 3)
+    weight = np.repeat([1.0, 0.0, 1.0], 100)
+    model = TAGIRegressor(**PARAMS, max_iter=2)
+    weighted = fit_shards(model, dX, dy, sample_weight=da.from_array(weight, chunks=100))
+    assert weighted.n_samples_seen_ == 200
+    half = dX[dX[:, 0] > X[99, 0]], dy[dX[:, 0] > X[99, 0]]  # chunks of unknown size
+    assert fit_shards(model, *half).n_samples_seen_ == (X[:, 0] > X[99, 0]).sum()
+    for some in (dX[:, 0] > 1e9, dX[:, 0] < 0 * dX[:, 0] - 1e9):
+        with pytest.raises(ValueError, match="no rows"):
+            fit_shards(model, dX[some], dy[some])
+    first = np.arange(300) < 100
+    some = da.from_array(first, chunks=100)
+    assert fit_shards(model, dX[some], dy[some]).n_samples_seen_ == 100
 
 
 def test_progress_of_shards_is_shown(client, capsys):

@@ -53,6 +53,19 @@ def test_means_are_weighted_by_precision_and_variances_are_the_harmonic_mean():
         )
 
 
+def test_shards_that_were_calibrated_apart_meet_in_the_middle():
+    X, y = make_rows()
+    params = {"standardize": False, "random_state": 0, "max_iter": 5, "n_members": 2}
+    shards = [TAGIRegressor((7,), **params).fit(X[k::2], y[k::2]) for k in range(2)]
+    shards[1]._net.temperature = 0.25 * shards[0]._net.temperature
+    merged = merge(shards)
+    assert merged._net.temperature == pytest.approx(0.5 * shards[0]._net.temperature)
+    scales = [shard._net.noise_scale for shard in shards]
+    np.testing.assert_allclose(merged._net.noise_scale, np.sqrt(scales[0] * scales[1]))
+    std, reversed_std = (m.predict(X, return_std=True)[1] for m in (merged, merge(shards[::-1])))
+    np.testing.assert_allclose(std, reversed_std, rtol=1e-9)
+
+
 def test_order_does_not_matter():
     X, y = make_rows()
     start = fork(started())

@@ -74,10 +74,12 @@ def test_predictions_and_continuation_are_bit_equal(estimator, how, dtype, activ
 
 
 @both
-def test_a_fit_continues_bit_equally_after_a_reload(estimator):
+@pytest.mark.parametrize("how", [by_pickle, by_skops])
+def test_a_fit_continues_bit_equally_after_a_reload(estimator, how):
     X, y = make_rows()
     model = estimator((7,), max_iter=2, warm_start=True, random_state=0).fit(X, y)
-    loaded = by_pickle(model)
+    loaded = how(model)
+    np.testing.assert_array_equal(predictions(loaded, X), predictions(model, X))  # calibrated too
     np.testing.assert_array_equal(predictions(loaded.fit(X, y), X), predictions(model.fit(X, y), X))
     assert loaded.train_scores_ == model.train_scores_
 

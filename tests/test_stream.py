@@ -1,6 +1,9 @@
 """Learning from streams: partial_fit, its agreement with fit, and forgetting."""
 
+import copy
+import gc
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -107,6 +110,26 @@ def test_chunks_of_whole_batches_learn_as_their_batches(estimator, size):
     assert_same_posterior(
         stream(estimator(**PLAIN), X, y, 8), stream(estimator(**PLAIN), X, y, size)
     )
+
+
+@both
+def test_files_are_learnt_as_their_rows(estimator, tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = make_stream()
+    expected = stream(estimator(**PLAIN), X, y, 16)
+    rows = np.memmap(tmp_path / "rows", np.float64, "w+", shape=(60, 4))
+    rows[:, :3], rows[:, 3] = X, y
+    rows.flush()
+    rows = np.memmap(tmp_path / "rows", np.float64, "r", shape=(60, 4))
+    mapped = stream(estimator(**PLAIN), rows[:, :3], rows[:, 3].astype(int), 16)
+    assert_same_posterior(expected, mapped, rtol=1e-9)
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    read = estimator(**PLAIN)
+    with pd.read_csv(tmp_path / "rows.csv", chunksize=16) as chunks:
+        for chunk in chunks:
+            values = chunk.to_numpy()
+            stream(read, values[:, :3], values[:, 3].astype(int), 16)
+    assert_same_posterior(expected, read, rtol=1e-9)
 
 
 @both
@@ -232,13 +255,22 @@ def test_half_life_counts_weights_not_rows(estimator):
     np.testing.assert_allclose(double.coef_vars_[0], copies.coef_vars_[0], rtol=1e-8)
 
 
-def test_memory_of_a_stream_is_bounded():
+@both
+@pytest.mark.parametrize("size", [1, 20])
+def test_memory_of_a_stream_is_constant(estimator, size):
     X, y = make_stream()
-    model = TAGIRegressor(hidden_layer_sizes=(5,), n_members=1, random_state=0).partial_fit(X, y)
-    size = len(pickle.dumps(model))
-    for _ in range(30):
-        model.partial_fit(X, y)
-    assert len(pickle.dumps(model)) <= size + 50
+    model = estimator(hidden_layer_sizes=(5,), n_members=1, random_state=0)
+
+    def allocated(calls):
+        for call in range(calls):
+            part = slice(call % 3 * size, call % 3 * size + size)
+            known = {"classes": [0, 1]} if is_classifier(model) else {}
+            model.partial_fit(X[part], y[part], **known)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = allocated(100)
+    assert allocated(1000) - before < 200  # an object that stayed would be one each call
 
 
 # Prequential scores
@@ -364,11 +396,29 @@ def test_forgetting_follows_a_slow_drift():
 
 
 def test_without_drift_a_linear_model_gains_nothing_by_forgetting():
-    # A network may: what its first rows taught a poor posterior is better forgotten.
     X, _ = drifting("still")
     y = X[:, 0] - X[:, 1] + 0.5 * np.random.default_rng(1).normal(size=len(X))
     forgetful, whole = (prequential_errors(h, X, y, hidden=()) for h in (100.0, None))
     assert rmse(whole, 1000, 6000) < rmse(forgetful, 1000, 6000)
+
+
+def test_without_drift_a_network_that_was_fitted_gains_nothing_by_forgetting():
+    # One that learns from its first row on may: what it took its first rows for is in its way.
+    X, y = drifting("still", n=5000)
+    fitted = TAGIRegressor((30,), n_members=1, batch_size=10, random_state=0).fit(
+        X[:2000], y[:2000]
+    )
+    errors = {}
+    for half_life in (100.0, 400.0, None):
+        model = copy.copy(fitted).set_params(half_life=half_life)
+        guesses = []
+        for start in range(2000, 5000, 100):
+            guesses.append(model.predict(X[start : start + 100]))
+            model.partial_fit(X[start : start + 100], y[start : start + 100])
+        clean = np.sin(2 * X[2000:, 0])
+        errors[half_life] = np.sqrt(np.mean((np.concatenate(guesses) - clean) ** 2))
+    assert errors[None] < 1.02 * errors[400.0]
+    assert errors[400.0] < errors[100.0]
 
 
 # Classes
