@@ -368,26 +368,25 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
     shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
     if joint:
         return joint_message(mu_z, shared, own, y, noise_var, weight)
-    worse = _overshoots(alone, shared, own, y - mu_z)
+    worse = _overshoots(alone, shared, own)
     if not worse.any():
         return alone
     together = joint_message(mu_z, shared, own, y, noise_var, weight)
     return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
 
 
-def _overshoots(alone: Message, shared, own, residual) -> np.ndarray:
-    """Where the sum of the messages would make the error of the batch grow."""
+def _overshoots(alone: Message, shared, own) -> np.ndarray:
+    """Where the sum of the messages would make the error of the batch grow.
+
+    With the step K nu the error sum(kappa (y - mu_z)^2) changes by K nu (kappa K nu - 2 nu).
+    """
     nu = alone.nu.swapaxes(-1, -2)[..., None]
     step = shared @ nu
     step += own @ nu if own.ndim == shared.ndim else own[..., None] * nu
-    root = np.sqrt(alone.kappa)
-    before = root * residual
-    after = before - root * step[..., 0].swapaxes(-1, -2)
-    size = np.maximum(np.abs(before).max(axis=-2, keepdims=True), np.finfo(before.dtype).tiny)
-    with np.errstate(over="ignore"):
-        error_before = np.square(before / size).sum(axis=-2, keepdims=True)
-        error_after = np.square(after / size).sum(axis=-2, keepdims=True)
-    return ~(error_after <= error_before)  # an overflow is worse too
+    step = step[..., 0].swapaxes(-1, -2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = step * (alone.kappa * step - 2 * alone.nu)
+        return ~(change.sum(axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 
 
 def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
