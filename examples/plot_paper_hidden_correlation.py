@@ -9,7 +9,8 @@ then fixed. Their covariance is Eq. 10. Here is the correlation of the two, over
 weights.
 
 **What to see.** On average it is zero for any A. Its standard deviation over the draws is 1/√A: 1
-for one activation, where the two units are the same up to sign and scale, 0.3 for ten, 0.07 for 200.
+for one activation, where the two units are the same up to sign and scale, 0.3 for ten, 0.07
+for 200.
 
 ``python examples/plot_paper_hidden_correlation.py [picture.png]``
 """
@@ -21,7 +22,7 @@ import numpy as np
 
 from sktagi.engine.full import Posterior, forward
 
-N_ACTIVATIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
+N_ACTIVATIONS = (1, 2, 3, 5, 7, 10, 20, 50, 100, 200)
 
 
 def draw_weights(n_activations, rng):
@@ -72,7 +73,7 @@ ax.plot(N_ACTIVATIONS, theory, color="0.3", ls=":", label="±1/√A")
 ax.plot(N_ACTIVATIONS, -theory, color="0.3", ls=":")
 ax.set(
     xscale="log",
-    xlim=(1, 200),
+    xlim=(0.95, 210),
     ylim=(-1.1, 1.1),
     xlabel="number of activations A",
     ylabel="correlation of two units",

@@ -74,7 +74,7 @@ ax.plot(checked, [value for value, _ in drawn], "ko", mfc="white", ms=7, label="
 ax.axhline(0, color="0.7", lw=0.8, zorder=0)
 ax.set(
     xscale="log",
-    xlim=(1.9, 200),
+    xlim=(1.9, 210),
     ylim=(-1.05, 0.1),
     xlabel="number of variables A",
     ylabel="posterior correlation of two variables",
