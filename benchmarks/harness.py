@@ -57,7 +57,7 @@ def positive(text: str) -> int:
 
 
 def add_run_options(parser: argparse.ArgumentParser, command: str) -> None:
-    parser.add_argument("--jobs", type=int, default=1, help="fits at a time; default: 1")
+    parser.add_argument("--jobs", type=positive, default=1, help="fits at a time; default: 1")
     parser.add_argument(
         "--out", metavar="FILE", default=f"results/{command}.jsonl",
         help="results, one JSON line a fit; a run goes on from what is there; default: %(default)s",
@@ -108,6 +108,8 @@ def run(
 
 def read(path: Path) -> list[dict]:
     """The records of a results file; none if there is no file. A line that was cut off is none."""
+    if path.is_dir():
+        raise SystemExit(f"{path} is a folder, not a file of results")
     records = []
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         try:

@@ -82,7 +82,7 @@ def cost(job: dict) -> float:
     if job["method"] == "default":
         return parameters * job["epochs"] * job["members"]
     epochs = 20 if job["method"] == "early" else 1
-    return parameters * epochs * (5 if job["batch_size"] == 1 else 1)
+    return parameters * epochs * (8 if job["batch_size"] == 1 else 1)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

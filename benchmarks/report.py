@@ -29,6 +29,7 @@ __all__ = ["best_sigma_v", "mnist_tables", "uci_tables"]
 
 OURS = ("paper-cv", "paper", "default")
 SCORES = {"rmse": ("RMSE", 1), "log_likelihood": ("log-likelihood", -1)}  # sign: less is better
+TICKS = ((0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5), (-5, -2, -1, -0.5, 0, 0.5, 1, 2, 5))
 HALF_DIGIT = 0.005  # published figures have two digits
 
 
@@ -135,11 +136,13 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def spread(values, digits: int, *, count: bool = True) -> str:
-    """Mean ± standard deviation, and the number of values; "-" where there is nothing."""
+    """Mean ± standard deviation, and the number of values; no ± of one, "-" of none."""
     values = [value for value in values if value is not None]
     if not values:
         return "-"
-    text = f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+    text = f"{np.mean(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ± {np.std(values):.{digits}f}"
     return f"{text} ({len(values)})" if count else text
 
 
@@ -309,8 +312,12 @@ def draw(path: str, records: list[dict]) -> None:
     axes[0].set(yscale="log", title="RMSE / the paper's (less is better)")
     axes[1].set_yscale("symlog", linthresh=1)
     axes[1].set(title="log-likelihood - the paper's (more is better)")
-    for ax, line in zip(axes, (1, 0), strict=True):
-        ax.axhline(line, color="k", lw=0.8)
+    for ax, ticks in zip(axes, TICKS, strict=True):
+        low, high = ax.get_ylim()
+        shown = [tick for tick in ticks if low <= tick <= high]
+        ax.set_yticks(shown, [f"{tick:g}" for tick in shown])
+        ax.minorticks_off()
+        ax.grid(axis="y", alpha=0.3)
         ax.set_xticks(range(len(names)), names, rotation=45)
     axes[0].legend()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -344,9 +351,7 @@ def mnist_tables(records: list[dict]) -> str:
         parts += [
             "## MNIST, beside the paper's Table 2",
             "Test errors; ± is the standard deviation over seeds, their number in brackets (the "
-            "paper has five). sigma_v is the one whose one-epoch runs give the validation rows "
-            "(5 % of the training rows) the best mean log-likelihood; of "
-            + ", ".join(f"{s:g}" for s in _sigma_vs(records)) + ".",
+            "paper has five). " + _choice(records) + " Seconds on one thread.",
             markdown(header, [_mnist_row(records, *cell) for cell in cells]),
         ]  # fmt: skip
     defaults = sorted(
@@ -405,8 +410,15 @@ def _fits(records: list[dict], method: str, units: int, batch_size: int | None =
     ]
 
 
-def _sigma_vs(records: list[dict]) -> list[float]:
-    return sorted({r["job"]["sigma_v"] for r in records if r["job"]["method"] == "one-epoch"})
+def _choice(records: list[dict]) -> str:
+    """How sigma_v came about."""
+    tried = sorted({r["job"]["sigma_v"] for r in records if r["job"]["method"] == "one-epoch"})
+    if len(tried) < 2:
+        return "sigma_v was given."
+    return (
+        f"sigma_v is the one of {', '.join(f'{s:g}' for s in tried)} whose one-epoch runs give the "
+        "validation rows (5 % of the training rows) the best mean log-likelihood."
+    )
 
 
 def _percent(rows: list[dict]) -> str:

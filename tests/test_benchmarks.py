@@ -207,6 +207,8 @@ REFUSED = {
     "unknown set": (["uci", "--sets", "bostin"], "invalid choice: 'bostin'"),
     "unknown method": (["uci", "--methods", "papr"], "invalid choice: 'papr'"),
     "unknown command": (["ucy"], "invalid choice: 'ucy'"),
+    "no jobs": (["uci", "--jobs", "0"], "0 is less than 1"),
+    "a folder for results": (["report", "empty"], "there is no file empty"),
     "no splits": (["uci", "--splits", "0"], "0 is less than 1"),
     "no results": (["report"], "there are no results of uci or mnist"),
     "no results file": (["report", "nothing.jsonl"], "there is no file nothing.jsonl"),
