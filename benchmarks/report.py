@@ -251,7 +251,7 @@ def beside_published(sets: dict[str, list[dict]]) -> list[str]:
 
 
 def all_methods(table: dict[str, dict]) -> list[str]:
-    """RMSE, log-likelihood and seconds of every method that was measured."""
+    """RMSE, log-likelihood, coverage and seconds of every method that was measured."""
     parts = []
     for score, (title, _) in SCORES.items():
         rows = [
@@ -265,17 +265,22 @@ def all_methods(table: dict[str, dict]) -> list[str]:
             for name in sets_of(table)
         ]
         parts.append(markdown([title, *(f"`{method}`" for method in table)], rows))
-    rows = [
-        [name, *(_seconds(sets.get(name)) for sets in table.values())] for name in sets_of(table)
-    ]
-    parts.append(markdown(["seconds, search included", *(f"`{m}`" for m in table)], rows))
+    for title, cell in (("in 90 % intervals (%)", _inside), ("seconds, search included", _seconds)):
+        rows = [[n, *(cell(sets.get(n, [])) for sets in table.values())] for n in sets_of(table)]
+        parts.append(markdown([title, *(f"`{method}`" for method in table)], rows))
     return parts
 
 
-def _seconds(rows: list[dict] | None) -> str:
+def _inside(rows: list[dict]) -> str:
+    found = [100 * row["coverage"]["90"] for row in rows if row["coverage"]]
+    return f"{np.mean(found):.1f}" if found else "-"
+
+
+def _seconds(rows: list[dict]) -> str:
     if not rows:
         return "-"
-    return f"{np.mean([row['seconds'] + (row['search_seconds'] or 0) for row in rows]):.2g}"
+    mean = np.mean([row["seconds"] + (row["search_seconds"] or 0) for row in rows])
+    return f"{float(f'{mean:.2g}'):g}"
 
 
 def draw(path: str, records: list[dict]) -> None:
@@ -397,7 +402,7 @@ def _mnist_row(records: list[dict], units: int, batch_size: int) -> list[str]:
         f"{theirs.early:.2f} ± {theirs.early_std:g}" if theirs else "-", _percent(stopped),
         f"{theirs.epochs} ± {theirs.epochs_std}" if theirs else "-",
         spread(values(stopped, "best_iter"), 0, count=False),
-        f"{np.mean([row['seconds'] / row['n_iter'] for row in every]):.3g}",
+        f"{np.mean([row['seconds'] / row['n_iter'] for row in every]):.1f}",
     ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
+from benchmarks.harness import Progress  # noqa: E402
+from benchmarks.published import PAPER  # noqa: E402
 
 UCI_OPTIONS = ["--sets", "boston", "yacht", "--splits", "2", "--methods", "default", "paper"]
 
@@ -65,13 +68,18 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def uci_results(data, tmp_path_factory) -> Path:
-    """Results of a run that was interrupted, whose last line was cut off, and that was resumed."""
-    folder = tmp_path_factory.mktemp("run")
-    out = folder / "some" / "uci.jsonl"
+def means(path: Path, score: str) -> dict[tuple[str, str], str]:
+    """The cells of a table that hold a score of each method and set."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for r in records(path):
+        found.setdefault((r["job"]["method"], r["job"]["name"]), []).append(r["result"][score])
+    return {k: f"| {np.mean(v):.3f} ± {np.std(v):.3f} ({len(v)})" for k, v in found.items()}
+
+
+def test_a_run_that_was_interrupted_goes_on_and_repeats_no_fit(data, tmp_path, capsys):
+    out = tmp_path / "some" / "uci.jsonl"
     arguments = ["uci", "--data", data, *UCI_OPTIONS, "--out", out]
-    process = start(*arguments, cwd=folder)
+    process = start(*arguments, cwd=tmp_path)
     while process.poll() is None and not (out.exists() and out.read_text().endswith("\n")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -82,54 +90,66 @@ def uci_results(data, tmp_path_factory) -> Path:
     first = fits(out)
     assert 1 <= len(first) < 8
     with out.open("a") as file:
-        file.write('{"command": "uci", "job": {"na')
-    code, text, err = finish(start(*arguments, "--jobs", 2, cwd=folder))
+        file.write('{"command": "uci", "job": {"na')  # as if killed while it wrote
+
+    code, text, err = finish(start(*arguments, "--jobs", 2, cwd=tmp_path))
     assert code == 0, err
     assert f"{len(first)} of 8 fits are in {out} already" in err
     assert f"{8 - len(first)}/{8 - len(first)} fits" in err
-    assert "| boston | 2.98 ± 0.86 | " in text
+    expected = product(("default", "paper"), ("boston", "yacht"), range(2))
     assert fits(out)[: len(first)] == first
+    assert sorted(fits(out)) == sorted(expected)
+    assert len(out.read_text().splitlines()) == 9  # and the line that was cut off
+
+    main(["report", str(out)])
+    report = capsys.readouterr().out
+    assert text.strip() in report
+    for score in ("rmse", "log_likelihood"):
+        for cell in means(out, score).values():
+            assert f"{cell}, " in report  # beside the paper's
+            assert f"{cell} |" in report  # among all methods
+
+
+@pytest.fixture
+def uci_results(data, tmp_path, capsys) -> Path:
+    out = tmp_path / "results" / "uci.jsonl"
+    chosen = ["--data", str(data), "--sets", "boston", "yacht", "--splits", "2", "--out", str(out)]
+    main(["uci", *chosen, "--methods", "paper", "ridge"])
+    capsys.readouterr()
     return out
-
-
-def test_a_run_that_was_interrupted_goes_on_and_repeats_no_fit(uci_results):
-    expected = {
-        (m, n, s) for m in ("default", "paper") for n in ("boston", "yacht") for s in range(2)
-    }
-    assert set(fits(uci_results)) == expected
-    assert len(fits(uci_results)) == len(expected) == 8
-    assert len(uci_results.read_text().splitlines()) == 9  # and the line that was cut off
 
 
 def test_records_say_what_was_fitted_how_and_with_what(uci_results):
     for record in records(uci_results):
-        job, result = record["job"], record["result"]
-        assert job["seed"] == job["split"] == job["about"]["params"]["random_state"]
-        assert job["about"]["params"]["hidden_layer_sizes"] == "(50,)"
-        assert 0 < result["rmse"] < 1
+        job, result, versions = record["job"], record["result"], set(record["versions"])
+        assert 0 < result["rmse"] < 2
         assert result["seconds"] > 0
         assert set(result["coverage"]) == {"50", "90", "95"}
+        assert {"numpy", "scipy", "scikit-learn", "python"} <= versions
+        assert job["seed"] == job["split"]
+        params = job["about"]["params"]
         if job["method"] == "paper":
-            assert result["sigma_v"] == {"boston": 0.28, "yacht": 0.07}[job["name"]]
-            assert result["n_iter"] == 40
-        assert {"sktagi", "source", "numpy", "scikit-learn", "python"} <= set(record["versions"])
+            assert params["random_state"] == job["seed"]
+            assert params["hidden_layer_sizes"] == "(50,)"
+            assert params["sigma_v"] == result["sigma_v"] == PAPER[job["name"]].sigma_v
+            assert result["n_iter"] == params["max_iter"] == 40
+            assert {"sktagi", "source"} <= versions
+        else:
+            assert "bayesianridge__alpha_1" in params
+            assert "source" not in versions  # another code of this package changes nothing
 
 
-def test_report_shows_the_means_of_what_was_measured(uci_results, tmp_path, capsys):
+def test_report_writes_a_page_and_a_picture(uci_results, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     page, picture = tmp_path / "doc" / "page.md", tmp_path / "doc" / "page.png"
     main(["report", str(uci_results), "--to", str(page), "--plot", str(picture)])
     assert capsys.readouterr() == ("", "")
     text = page.read_text()
-    for name, method in (("boston", "paper"), ("yacht", "default")):
-        rmse = [
-            r["result"]["rmse"]
-            for r in records(uci_results)
-            if (r["job"]["name"], r["job"]["method"]) == (name, method)
-        ]
-        assert f"| {np.mean(rmse):.3f} ± {np.std(rmse):.3f} (2), " in text
+    cells = means(uci_results, "rmse")
+    assert f"| boston | 2.98 ± 0.86 {cells['paper', 'boston']}, " in text  # Table 1
     assert re.search(r"^\| boston \| 0\.28 \| - \| 0\.6 \| ", text, re.MULTILINE)  # Table 3
-    assert "8 fits, with sktagi " in text
+    assert f"| yacht {cells['paper', 'yacht']} {cells['ridge', 'yacht']} |" in text
+    assert text.startswith("# The paper's tables, measured\n\n8 fits, with sktagi ")
     assert "mixed" not in text
     assert "](page.png)" in text
     assert picture.stat().st_size > 10_000
@@ -138,18 +158,17 @@ def test_report_shows_the_means_of_what_was_measured(uci_results, tmp_path, caps
 def test_report_takes_the_last_result_of_a_fit_and_warns_of_mixed_versions(
     uci_results, tmp_path, monkeypatch, capsys
 ):
-    lines = uci_results.read_text().splitlines()
-    other = json.loads(lines[0])
+    other = records(uci_results)[0]
     other["versions"]["source"] = "another"
     other["result"]["rmse"] = 77.0
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "uci.jsonl").write_text("\n".join([*lines, json.dumps(other)]))
+    with uci_results.open("a") as file:
+        file.write(json.dumps(other))
     monkeypatch.chdir(tmp_path)
     main(["report"])
     out, err = capsys.readouterr()
     assert "warning: Results of different versions are mixed: source." in err
     assert "8 fits" in out
-    assert re.search(r"\| (38|39)\.\d+ ± ", out)  # the mean of 77 and less than 1
+    assert re.search(r"\| (38|39)\.\d+ ± ", out)  # the mean of 77 and about 1
 
 
 def test_rivals_and_the_search_for_sigma_v(data, tmp_path, capsys):
@@ -164,7 +183,6 @@ def test_rivals_and_the_search_for_sigma_v(data, tmp_path, capsys):
     assert searched["sigma_v"] in (0.05, 0.08, 0.125, 0.2)
     assert found["mlp"]["result"]["log_likelihood"] is None
     assert found["gpr"]["result"]["log_likelihood"] > found["ridge"]["result"]["log_likelihood"]
-    assert "source" not in found["gpr"]["versions"]
     assert "| RMSE | `paper-cv` | `mlp` | `gpr` | `ridge` |" in capsys.readouterr().out
 
 
@@ -196,6 +214,15 @@ def test_mnist_chooses_sigma_v_by_validation_rows_and_then_stops_early(data, tmp
     row = rf"^\| 2x12 \| 10 \| - \| {best:g} \| - \| .* \| - \| {cell} \| "
     assert re.search(row, out, re.MULTILINE)
     assert re.search(r"^\| 2x12 \| 2 \| 3 \| \d", out, re.MULTILINE)
+
+
+def test_progress_bar_goes_by_what_the_fits_cost(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    progress = Progress([1.0, 3.0])
+    progress.start -= 30  # the first fit took half a minute
+    progress.step(1.0)
+    shown = capsys.readouterr().err.split("\r\x1b[2K")[-1]
+    assert shown == "[#####...............] 1/2 fits, 30 s, about 90 s left"
 
 
 REFUSED = {
