@@ -31,7 +31,7 @@ from sktagi import TAGIClassifier
 from .data import add_data_option, digest, load_mnist
 from .harness import add_run_options, positive, run
 from .methods import settings
-from .report import best_sigma_v, mnist_tables
+from .mnist_tables import best_sigma_v, mnist_tables
 
 METHODS = ("one-epoch", "early", "default")
 SIGMA_V = (0.1, 0.2, 0.3, 0.4)

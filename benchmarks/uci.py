@@ -26,7 +26,7 @@ import sys
 from .data import UCI, add_data_option, digest, load_uci, split_rows
 from .harness import add_run_options, evaluate, positive, run
 from .methods import METHODS, installed, settings
-from .report import uci_tables
+from .uci_tables import uci_tables
 
 ALL = "all"
 
