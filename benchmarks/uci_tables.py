@@ -99,7 +99,7 @@ def beside_table_3(table: dict[str, dict]) -> list[str]:
     for name in sets_of({"paper": plain, "paper-cv": searched}):
         theirs, ours = PAPER[name], searched.get(name, [])
         chosen = values(ours, "sigma_v")
-        at_end += sum(value in (SIGMA_V_GRID[0], SIGMA_V_GRID[-1]) for value in chosen)
+        at_end += sum(np.isclose(v, (SIGMA_V_GRID[0], SIGMA_V_GRID[-1])).any() for v in chosen)
         n_searches += len(chosen)
         rows.append([
             name, f"{theirs.sigma_v:g}", spread(chosen, 2),
