@@ -1,6 +1,6 @@
 """Streams that drift, and streams of the river package: scores of each row before it is learnt.
 
-``python -m benchmarks.streams`` prints the tables of doc/streams.md.
+``python -m benchmarks streams`` prints the tables of doc/streams.md.
 """
 
 from __future__ import annotations
@@ -144,15 +144,12 @@ def river_table(n_rows: int) -> None:
         print(f"| {name} | {len(X)} | {kind} | {' | '.join(cells)} | {speed:.0f} |", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=5000, help="of each stream of river")
-    args = parser.parse_args()
+
+
+def main(args: argparse.Namespace) -> None:
     drift_table(args.seeds)
     print()
     river_table(args.rows)
-
-
-if __name__ == "__main__":
-    main()
