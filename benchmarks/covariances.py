@@ -1,6 +1,6 @@
 """What full covariances cost beside diagonal ones: seconds a row and memory.
 
-    python -m benchmarks.covariances
+    python -m benchmarks covariances
 
 Prints the table of doc/covariances.md. One member, 8 features, one target, float64; seconds are the
 median over repeats of the processor time for some rows, divided by their number; memory is the peak
@@ -47,12 +47,11 @@ def peak_megabytes(action) -> float:
     return peak / 1e6
 
 
-def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=3)
-    args = parser.parse_args(argv)
+
+
+def main(args: argparse.Namespace) -> None:
     X, y = make_friedman1(N_ROWS, n_features=8, random_state=0)
     print(
         "| hidden units | parameters | largest layer | covariances "
@@ -80,7 +79,3 @@ def main(argv=None) -> None:
                 + " |",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

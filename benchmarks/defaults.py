@@ -1,7 +1,7 @@
 """How the defaults were chosen: each variant on inner splits of the training parts.
 
-    python -m benchmarks.defaults --data FOLDER
-    python -m benchmarks.defaults --data FOLDER --variants default "n_members=5"
+    python -m benchmarks defaults --data FOLDER
+    python -m benchmarks defaults --data FOLDER --variants default "n_members=5"
 
 The test rows of a split are not used: its training part is divided again, nine tenths to fit and
 one tenth to compare. (Splits are independent draws, so a row compared here is a test row of other
@@ -18,8 +18,8 @@ import numpy as np
 
 from sktagi import TAGIRegressor
 
-from .data import UCI, load_uci
-from .harness import evaluate, run
+from .data import UCI, add_data_option, load_uci, uci_digest
+from .harness import add_run_options, evaluate, run
 
 SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "wine": 4, "yacht": 5}
 ROWS_PER_PARAMETER = "rows_per_parameter"
@@ -113,11 +113,8 @@ def report(names: list[str], variants: list[str], results: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", help="folder that holds uci/<name>.npz; default: OpenML")
+def options(parser: argparse.ArgumentParser) -> None:
+    add_data_option(parser)
     parser.add_argument(
         "--sets", nargs="+", default=list(SETS), choices=list(UCI), metavar="NAME", help="data sets"
     )
@@ -125,17 +122,15 @@ def main(argv=None) -> None:
         "--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS), metavar="NAME",
         help="variants to compare, the first of them with the others",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
-    parser.add_argument("--out", help="file of results, one JSON line a fit; resumes a run")
-    args = parser.parse_args(argv)
+    add_run_options(parser, "defaults")
+
+
+def main(args: argparse.Namespace) -> None:
+    about = {name: {"data": uci_digest(args.data, name)} for name in args.sets}
     jobs = [
-        {"data": args.data, "name": name, "split": split, "params": params}
+        {"name": name, "split": split, "params": params, "about": about[name]}
         for name in args.sets
         for split in range(SETS.get(name, 1))
         for params in (VARIANTS[variant] for variant in args.variants)
     ]
-    print(report(args.sets, args.variants, run(fit_inner, jobs, args.jobs, args.out)))
-
-
-if __name__ == "__main__":
-    main()
+    print(report(args.sets, args.variants, run("defaults", fit_inner, jobs, args)))

@@ -1,26 +1,35 @@
 """One run of many fits: in parallel, with progress, results written as they come.
 
 Every fit is one JSON line in the results file, keyed by what was fitted and by the versions of the
-code; a run that is interrupted goes on where it stopped.
+code; a run that is interrupted goes on where it stopped. Fits run side by side, each on one thread;
+what a fit does inside, such as a grid search, runs one after the other.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import os
+import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import joblib
 import numpy as np
+import scipy
 import sklearn
+from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import sktagi
+from sktagi.metrics import gaussian_log_likelihood
 
-__all__ = ["evaluate", "run"]
+__all__ = ["add_run_options", "evaluate", "positive", "read", "run"]
 
 
 def _source() -> str:
@@ -30,73 +39,210 @@ def _source() -> str:
     return hashlib.sha256(text).hexdigest()[:12]
 
 
+OURS = {"sktagi": sktagi.__version__, "source": _source()}
 VERSIONS = {
-    "sktagi": sktagi.__version__,
-    "source": _source(),
     "numpy": np.__version__,
+    "scipy": scipy.__version__,
     "scikit-learn": sklearn.__version__,
     "python": ".".join(map(str, sys.version_info[:3])),
 }
 
 
-def run(task: Callable, jobs: Sequence[dict], n_jobs: int, out: str | None) -> list[dict]:
-    """``task(**job)`` for every job that ``out`` does not hold yet; all results."""
-    path = Path(out) if out else None
-    done = {}
-    if path is not None and path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # cut off by an interrupt
-            if record["versions"] == VERSIONS:
-                done[_key(record["job"])] = record
-    todo = [job for job in jobs if _key(job) not in done]
-    start = time.perf_counter()
-    results = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        joblib.delayed(_timed)(task, job) for job in todo
-    )
-    for count, record in enumerate(results, 1):
-        done[_key(record["job"])] = record
-        if path is not None:
-            with path.open("a") as file:
+def positive(text: str) -> int:
+    """A number of the command line that must be at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def add_run_options(parser: argparse.ArgumentParser, command: str) -> None:
+    parser.add_argument("--jobs", type=positive, default=1, help="fits at a time; default: 1")
+    parser.add_argument(
+        "--out", metavar="FILE", default=f"results/{command}.jsonl",
+        help="results, one JSON line a fit; a run goes on from what is there; default: %(default)s",
+    )  # fmt: skip
+
+
+def run(
+    command: str,
+    task: Callable[..., dict],
+    jobs: Sequence[dict],
+    args: argparse.Namespace,
+    costs: Sequence[float] | None = None,
+) -> list[dict]:
+    """``task(args.data, **job)`` for every job that ``args.out`` does not hold yet; all records.
+
+    ``about`` in a job is what else tells results apart: it is in the key, and not given to the
+    task. Its ``package`` is the one whose version counts (default: this one). ``costs`` are what
+    the fits will take, in any unit; the estimate of the time left goes by them.
+    """
+    path = Path(args.out)
+    done = {(_key(r["job"]), _key(r["versions"])): r for r in read(path) if r["command"] == command}
+    keys = [(_key(job), _key(_versions(job))) for job in jobs]
+    weights = costs or [1.0] * len(jobs)
+    todo = [n for n, key in enumerate(keys) if key not in done]
+    if len(todo) < len(jobs):
+        note = f"{len(jobs) - len(todo)} of {len(jobs)} fits are in {path} already"
+        print(note, file=sys.stderr, flush=True)
+    progress = Progress([weights[n] for n in todo])
+    with _results_file(path) as file, _Interrupt() as interrupt:
+        results = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(
+            joblib.delayed(_timed)(os.getpid(), command, task, args.data, n, jobs[n]) for n in todo
+        )
+        try:
+            for n, record in results:
+                done[keys[n]] = record
                 file.write(json.dumps(record) + "\n")
-        elapsed = time.perf_counter() - start
-        left = elapsed / count * (len(todo) - count)
-        line = f"{count}/{len(todo)} fits, {elapsed:.0f} s, about {left:.0f} s left"
-        if sys.stderr.isatty():
-            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
-        elif count % max(1, len(todo) // 20) == 0 or count == len(todo):
-            print(line, file=sys.stderr, flush=True)
-    if todo and sys.stderr.isatty():
-        print(file=sys.stderr)
-    return [done[_key(job)] for job in jobs]
+                file.flush()
+                progress.step(weights[n])
+        finally:
+            progress.close()
+            if interrupt.seen:
+                count = f"{progress.count} of {len(todo)} fits were made"
+                print(f"interrupted: {count} and are in {path}; the same command goes on",
+                      file=sys.stderr, flush=True)  # fmt: skip
+            results.close()
+    return [done[key] for key in keys]
 
 
-def evaluate(model, X_train, y_train, X_test, y_test) -> dict:
-    """Fit a regressor; error, log-likelihood and coverage on the test rows, seconds of the fit."""
+def read(path: Path) -> list[dict]:
+    """The records of a results file; none if there is no file. A line that was cut off is none."""
+    if path.is_dir():
+        raise SystemExit(f"{path} is a folder, not a file of results")
+    records = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if not isinstance(record, dict) or not {"command", "job", "versions"} <= set(record):
+            raise SystemExit(f"{path}, line {number}, is not a result of these benchmarks")
+        records.append(record)
+    return records
+
+
+class Progress:
+    """A bar with an estimate of the time left on a terminal; about twenty lines elsewhere."""
+
+    def __init__(self, weights: Sequence[float]):
+        self.total, self.cost, self.count, self.spent = len(weights), sum(weights), 0, 0.0
+        self.start, self.shown = time.perf_counter(), 0
+        self.live = sys.stderr.isatty()
+        if self.total and self.live:
+            self._write(f"0/{self.total} fits")
+
+    def step(self, weight: float) -> None:
+        self.count, self.spent = self.count + 1, self.spent + weight
+        elapsed = time.perf_counter() - self.start
+        left = elapsed * (self.cost - self.spent) / self.spent
+        line = f"{self.count}/{self.total} fits, {_span(elapsed)}, about {_span(left)} left"
+        if self.live or self.count == self.total or self.count >= self.shown + self.total / 20:
+            self.shown = self.count
+            self._write(line)
+
+    def close(self) -> None:
+        if self.total and self.live:
+            print(file=sys.stderr)
+
+    def _write(self, line: str) -> None:
+        filled = round(20 * self.spent / self.cost)
+        bar = "[" + "#" * filled + "." * (20 - filled) + "] "
+        start, end = ("\r\x1b[2K" + bar, "") if self.live else ("", "\n")
+        print(start + line, end=end, file=sys.stderr, flush=True)
+
+
+def evaluate(model, X_train, y_train, X_test, y_test, *, has_std: bool = True) -> dict:
+    """Fit a regressor; error, log-likelihood and coverage on the test rows, seconds of the fit.
+
+    Of a grid search, the seconds are those of the last fit, and the search is counted apart.
+    """
     start = time.perf_counter()
     model.fit(X_train, y_train)
-    seconds = time.perf_counter() - start
-    mean, std = model.predict(X_test, return_std=True)
+    seconds, search_seconds = time.perf_counter() - start, None
+    if isinstance(model, GridSearchCV):
+        search_seconds, seconds = seconds - model.refit_time_, model.refit_time_
+        model = model.best_estimator_
+    if has_std:
+        mean, std = model.predict(X_test, return_std=True)
+    else:
+        mean = model.predict(X_test)
     residual = np.abs(y_test - mean)
-    return {
+    result = {
         "rmse": float(np.sqrt(np.mean(residual**2))),
-        "log_likelihood": model.log_likelihood(X_test, y_test),
-        "coverage": {
+        "log_likelihood": None,
+        "coverage": None,
+        "seconds": seconds,
+        "search_seconds": search_seconds,
+        "n_iter": int(model.n_iter_) if hasattr(model, "n_iter_") else None,
+        "sigma_v": getattr(model, "sigma_v_", None),
+    }
+    if has_std:
+        result["coverage"] = {
             str(level): float(np.mean(residual < quantile * std))
             for level, quantile in ((50, 0.6745), (90, 1.6449), (95, 1.96))
-        },
-        "seconds": seconds,
-        "n_iter": int(model.n_iter_),
-        "sigma_v": model.sigma_v_,
-    }
+        }
+        if hasattr(model, "log_likelihood"):
+            result["log_likelihood"] = model.log_likelihood(X_test, y_test)
+        else:
+            result["log_likelihood"] = float(gaussian_log_likelihood(y_test, mean, std))
+    return result
 
 
-def _key(job: dict) -> str:
-    return json.dumps(job, sort_keys=True)
+class _Interrupt:
+    """Ctrl-C ends the run with code 130. An estimator that learns would only stop learning."""
+
+    def __init__(self):
+        self.seen = False
+
+    def __enter__(self):
+        self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGINT, self._before)
+
+    def _stop(self, *_):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.seen = True
+        raise SystemExit(130)
 
 
-def _timed(task: Callable, job: dict) -> dict:
-    with threadpool_limits(limits=1, user_api="blas"):
-        return {"job": job, "result": task(**job), "versions": VERSIONS}
+def _results_file(path: Path):
+    """The file opened for more lines; a line that was cut off gets its end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cut_off = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
+    file = path.open("a")
+    if cut_off:
+        file.write("\n")
+    return file
+
+
+def _versions(job: dict) -> dict:
+    package = job.get("about", {}).get("package", "sktagi")
+    if package == "sktagi":
+        return {**OURS, **VERSIONS}
+    return VERSIONS if package == "scikit-learn" else {package: version(package), **VERSIONS}
+
+
+def _key(value: dict) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _timed(
+    main_process: int, command: str, task: Callable[..., dict], data, number: int, job: dict
+):
+    if os.getpid() != main_process:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers
+    arguments = {name: value for name, value in job.items() if name != "about"}
+    with threadpool_limits(limits=1, user_api="blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = task(data, **arguments)
+    record = {"command": command, "job": job, "result": result, "versions": _versions(job)}
+    return number, record

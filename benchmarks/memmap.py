@@ -1,6 +1,6 @@
 """Learn a file that is larger than memory allows, in one pass, and watch the memory.
 
-``python -m benchmarks.memmap`` writes 5 GB into a temporary folder, and removes it.
+``python -m benchmarks memmap`` writes 5 GB into a temporary folder, and removes it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ def resident_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gigabytes", type=float, default=5.0)
     parser.add_argument("--chunk", type=int, default=20_000, help="rows of a partial_fit")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=20)
     parser.add_argument("--members", type=int, default=1)
-    args = parser.parse_args()
+
+
+def main(args: argparse.Namespace) -> None:
     n_rows = int(args.gigabytes * 1e9 / (4 * (N_FEATURES + 1)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.f32"
@@ -71,7 +72,3 @@ def main() -> None:
             f"{model.prequential_log_likelihood_:.4f}, recently {model.recent_log_likelihood_:.4f} "
             f"(the noise alone: {-np.log(0.3) - 0.5 * np.log(2 * np.pi * np.e):.4f})"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Data-parallel training on dask against a fit on all rows, at equal epochs, and its speed.
 
-``python -m benchmarks.shards --data FOLDER``
+``python -m benchmarks shards --data FOLDER``
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from sktagi import TAGIRegressor
 
-from .data import load_uci
+from .data import UCI, add_data_option, load_uci
 
 
 def scores(model, X, y) -> str:
@@ -20,16 +20,19 @@ def scores(model, X, y) -> str:
     return f"{error:.4f} | {model.log_likelihood(X, y):.4f} | {model.n_iter_}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="folder with uci/*.npz; without it OpenML is asked")
-    parser.add_argument("--sets", nargs="+", default=["kin8nm", "protein"])
+def options(parser: argparse.ArgumentParser) -> None:
+    add_data_option(parser)
+    parser.add_argument(
+        "--sets", nargs="+", default=["kin8nm", "protein"], choices=list(UCI), metavar="NAME",
+        help="data sets; default: kin8nm protein",
+    )  # fmt: skip
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--no-early-stopping", action="store_true")
-    args = parser.parse_args()
 
+
+def main(args: argparse.Namespace) -> None:
     import dask.array as da
     from dask.distributed import Client, LocalCluster
 
@@ -69,7 +72,3 @@ def main() -> None:
                 fitted = fit_shards(model, dX, dy)
                 seconds = time.perf_counter() - start
             report(f"{args.partitions} partitions, {workers} processes", fitted, seconds)
-
-
-if __name__ == "__main__":
-    main()

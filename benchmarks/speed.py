@@ -1,9 +1,9 @@
 """Seconds beside scikit-learn's MLP and beside the bare matrix products, and peak memory.
 
-    python -m benchmarks.speed                      # all cases, on made data
-    python -m benchmarks.speed --data FOLDER        # with concrete, kin8nm and MNIST
-    python -m benchmarks.speed --cases small wide
-    python -m benchmarks.speed --cases growth --plot growth.png
+    python -m benchmarks speed                      # all cases, on made data
+    python -m benchmarks speed --data FOLDER        # with concrete, kin8nm and MNIST
+    python -m benchmarks speed --cases small wide
+    python -m benchmarks speed --cases growth --plot growth.png
 
 Each line is a ratio of two medians over interleaved repeats in one run: the same network, rows,
 batches and epochs. "products" are the matrix products of the forward and the backward pass alone,
@@ -310,21 +310,16 @@ CASES: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--data", help="folder with uci/ and mnist.npz; made data without it")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--plot", help="file for the picture of the case 'growth'")
-    args = parser.parse_args(argv)
+
+
+def main(args: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
     print("| case | what | median | ratio | goal | |\n|---|---|---|---|---|---|", flush=True)
     for case in args.cases:
-        options = {"plot": args.plot} if case == "growth" else {}
-        CASES[case](args.data, args.repeats, **options)
-
-
-if __name__ == "__main__":
-    main()
+        more = {"plot": args.plot} if case == "growth" else {}
+        CASES[case](args.data, args.repeats, **more)

@@ -1,7 +1,7 @@
 """Streams that drift, and streams of the river package: scores of each row before it is learnt.
 
-``python -m benchmarks.streams`` prints the tables of doc/streams.md;
-``python -m benchmarks.streams --memory 1000000 --chunk 100`` the memory of a long stream instead.
+``python -m benchmarks streams`` prints the tables of doc/streams.md;
+``python -m benchmarks streams --memory 1000000 --chunk 100`` the memory of a long stream instead.
 """
 
 from __future__ import annotations
@@ -196,13 +196,14 @@ def river_table(n_rows: int) -> None:
         print(f"| {name} | {len(X)} | {kind} | {' | '.join(cells)} | {speed:.0f} |", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=5000, help="of each stream of river")
     parser.add_argument("--memory", type=int, metavar="ROWS", help="watch the memory instead")
     parser.add_argument("--chunk", type=int, default=1, help="rows of a call, for --memory")
-    args = parser.parse_args()
+
+
+def main(args: argparse.Namespace) -> None:
     if args.memory:
         memory_of_a_stream(args.memory, args.chunk)
         return
@@ -211,7 +212,3 @@ def main() -> None:
     stationary_table(args.seeds)
     print()
     river_table(args.rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,7 @@ When are the parameters of a layer correlated?
 By default the posterior of the weights has independent entries. What does that leave out? With
 ``covariance_type="full"`` a covariance matrix is inferred for each layer, and one can look: here
 are its correlation coefficients, sorted, after 20 observations of y = x³ plus noise (the TAGI
-paper's toy problem, its Figure 6).
+paper's toy problem; ``plot_paper_correlations.py`` draws its Figure 6, with hidden units too).
 
 **What to see.** With 5 units, a quarter to nearly all pairs of a layer have a correlation above 0.1
 in size, and some reach 0.7; only in the layer between two hidden layers, the one with most

@@ -1,10 +1,13 @@
 """What the examples say is true, on seeds other than those that they draw."""
 
 import ast
+import functools
 import runpy
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import oracle_full
 import pytest
 
 from sktagi import _base
@@ -105,6 +108,152 @@ def test_order_of_the_models_in_the_comparison():
         assert (
             log_lik["TAGIRegressor"] > max(log_lik["BayesianRidge"], log_lik["MLPRegressor"]) + 0.1
         )
+
+
+# The paper's figures
+
+
+def test_gaussian_of_a_sum_of_products_has_its_moments_and_nears_its_density():
+    products = functions_of("plot_paper_products.py")
+    found = []
+    for n_activations in (1, 5, 10):
+        mean, var = products["moments"](n_activations)
+        assert (mean, var) == (0, pytest.approx(n_activations))
+        draws = products["sample"](n_activations, seed=1, n_draws=200_000)
+        ratio, kurtosis, apart = products["differences"](draws, mean, var)
+        assert ratio == pytest.approx(1, abs=0.03)
+        assert kurtosis == pytest.approx(6 / n_activations, rel=0.2)
+        found.append(apart)
+    assert found[0] > 0.08
+    assert found[0] > 3 * found[1] > 4.5 * found[2]
+
+
+def test_correlation_of_two_units_falls_with_the_width():
+    hidden = functions_of("plot_paper_hidden_correlation.py")
+    for n_activations in (2, 10, 100):
+        rho = hidden["correlations"](n_activations, seed=1, n_draws=300)
+        assert abs(rho.mean()) < 4 * rho.std() / np.sqrt(300)
+        assert rho.std() == pytest.approx(n_activations**-0.5, rel=0.15)
+    rng = np.random.RandomState(2)
+    weights = hidden["draw_weights"](10, rng)
+    sampled = hidden["sampled_correlation"](weights, rng)
+    assert hidden["correlation"](weights) == pytest.approx(sampled, abs=0.03)
+
+
+def test_tangent_is_exact_at_the_mean_and_errs_with_the_variance():
+    paper = functions_of("plot_paper_linearisation.py")
+    mu_z = paper["MEANS"]
+    errors = []
+    for std_z in (0.01, paper["STD"], 1.0):
+        mu_a, std_a, jac = paper["linearised"](mu_z, std_z)
+        np.testing.assert_allclose(mu_a, np.log1p(np.exp(mu_z)))
+        np.testing.assert_allclose(jac, 1 / (1 + np.exp(-mu_z)))
+        mean, std = paper["sampled"](mu_z, std_z, seed=1)
+        errors.append(np.append(mean - mu_a, std - std_a))
+    np.testing.assert_allclose(errors[0], 0, atol=2e-4)
+    np.testing.assert_allclose(errors[1], 0, atol=0.01)
+    assert (errors[2][:3] > 0.08).all()
+    a = np.linspace(1e-4, 4, 100_000)
+    density = paper["true_density"](a, 0.0, 0.25)
+    total, mean = np.trapezoid(density, a), np.trapezoid(density * a, a)
+    assert total == pytest.approx(1, abs=1e-3)
+    assert mean - np.log(2) == pytest.approx(errors[1][1], abs=1e-3)
+
+
+def test_correlation_given_a_sum_falls_with_the_number_of_terms():
+    sums = functions_of("plot_paper_sums.py")
+    for n in (2, 5, 10, 100):
+        np.testing.assert_allclose(sums["correlations"](n), -1 / (n - 1), rtol=1e-3)
+    for n in (5, 10):
+        rho, n_kept = sums["sampled_correlation"](n, seed=1)
+        assert n_kept > 1000
+        assert rho == pytest.approx(-1 / (n - 1), rel=0.05)
+
+
+@pytest.mark.parametrize(("data_seed", "seed"), [(0, 2), (2, 0), (2, 1)])
+def test_held_out_points_of_the_paper_are_most_likely_before_the_last_epoch(data_seed, seed):
+    toy = functions_of("plot_paper_toy.py")
+    train, valid = toy["learning_curves"](toy["make_data"](data_seed), seed=seed)
+    assert 20 < valid.argmax() < 45
+    assert valid[0] < valid[1] < valid.max() - 0.4
+    assert valid[-1] < valid.max() - 0.02
+    assert train.argmax() > 45
+
+
+def test_sampler_of_the_toy_problem_has_the_gradient_of_its_energy():
+    toy = functions_of("plot_paper_toy.py")
+    data = toy["make_data"](2)
+    target = toy["Target"](next(toy["epochs"](data, seed=0)), data)
+    position, direction = np.random.RandomState(0).standard_normal((2, 3, len(target.mean)))
+    _, gradient = target.energy(position)
+    step = 1e-6
+    high, low = (target.energy(position + sign * step * direction)[0] for sign in (1, -1))
+    slope = (gradient * direction).sum(axis=1)
+    np.testing.assert_allclose((high - low) / (2 * step), slope, rtol=1e-4)
+
+
+def test_sampler_of_the_toy_problem_mixes_and_a_wide_prior_opens_its_band():
+    toy = functions_of("plot_paper_toy.py")
+    data = toy["make_data"](2)
+    target_of = functools.partial(toy["Target"], next(toy["epochs"](data, seed=0)), data)
+    x = np.linspace(-6, 6, 25)
+    opening, scores = [], []
+    for widen in (1, toy["WIDEN"]):
+        target = target_of(widen)
+        draws, acceptance = toy["hmc"](target, n_chains=4, n_warm_up=60, n_draws=60)
+        f = toy["outputs"](target, draws, x, data)
+        assert 0.6 < acceptance < 0.95
+        assert toy["r_hat"](f).max() < 1.1
+        std = f.std(axis=(0, 1))
+        opening.append(std[[0, -1]].mean() / std[np.abs(x) <= 4].mean())
+        at_points = toy["outputs"](target, draws, data.x_valid, data)
+        scores.append(toy["log_likelihood_of_draws"](data.y_valid, at_points))
+    assert 2.5 < opening[0] < 4.5
+    assert opening[1] > 5.5
+    _, valid = toy["learning_curves"](data, seed=0)
+    assert scores[0] < valid.max() - 0.1 < scores[1]
+
+
+def test_few_units_are_correlated_and_many_are_not():
+    paper = functions_of("plot_paper_correlations.py")
+    for seed in (1, 2):
+        few, many = (paper["follow"]((n_units,), seed=seed) for n_units in (5, 50))
+        assert set(few) == set(many) == {"θ(0)", "θ(1)", "z(1)"}
+        for name, (first_epoch, epochs) in few.items():
+            assert first_epoch.shape[1] == 20
+            assert (np.diff(epochs, axis=0) <= 0).all()
+            assert paper["strong"](epochs[:, -1]) > 0.15
+            assert paper["strong"](many[name][1][:, -1]) < 0.05
+
+
+def test_correlations_of_hidden_units_are_those_of_the_equations_written_out():
+    paper = functions_of("plot_paper_correlations.py")
+    rng = np.random.RandomState(0)
+    for sizes in ((5,), (5, 5)):
+        layers = []
+        for n_in, n_out in pairwise([1, *sizes, 1]):
+            root = rng.standard_normal(((n_in + 1) * n_out,) * 2)
+            mu = rng.standard_normal((n_in + 1, n_out))
+            layers.append(paper["Posterior"](mu, root @ root.T / len(root)))
+        x = np.array([0.7])
+        found = paper["unit_covariances"](layers, x, 0.3)
+        expected = posterior_of_units(layers, x, 0.3)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9 * np.abs(theirs).max())
+
+
+def posterior_of_units(layers, x, sigma_v):
+    """Covariance of the hidden units of each layer given an output, by Eq. 14-15 written out."""
+    flat = [(layer.mu.ravel(), layer.cov) for layer in layers]
+    record = oracle_full.forward(flat, "relu", x[None], np.zeros((1, 1, 1)))
+    cov_z = record[-1][3]
+    cov_post = cov_z - cov_z**2 / (cov_z + sigma_v**2)
+    found = []
+    for _, cov_z, _, cov_next, _, cov_next_z in reversed(record[1:]):
+        gain = cov_next_z.T @ np.linalg.inv(cov_next)
+        cov_post = cov_z + gain @ (cov_post - cov_next) @ gain.T
+        found.append(cov_post)
+    return found[::-1]
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("plot_*.py")), ids=lambda path: path.stem)

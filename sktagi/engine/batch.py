@@ -33,11 +33,11 @@ def hidden_correlation(layers: Sequence[Layer], tape: Tape) -> np.ndarray | None
     """Correlation between rows of what enters the last layer; None for a linear model."""
     rho = None
     for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
-        mean_var = layer.var.sum(axis=-1) / layer.var.shape[-1]
+        mean_var = _mean_of_columns(layer.var)
         variance = _weighted_sum(units.sq_a, mean_var)
         if units.var_a is not None:
             sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
-            moment = sq_w.mean(axis=-1)[..., :-1] + mean_var[..., :-1]
+            moment = _mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
             variance += _weighted_sum(units.var_a, moment)
         scale = 1 / np.sqrt(variance)
         cov = _gram(units.mu_a, mean_var, scale)
@@ -86,6 +86,11 @@ def output_covariance(
     return shared, own
 
 
+def _mean_of_columns(values: np.ndarray) -> np.ndarray:
+    n_columns = values.shape[-1]
+    return values @ np.full(n_columns, 1 / n_columns, values.dtype)  # quicker than mean
+
+
 def _gram(a, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """sum_k weights_k a_ik a_jk scale_i scale_j."""
     if isinstance(a, np.ndarray):
@@ -118,8 +123,9 @@ def _of_observations(weights: np.ndarray, outputs) -> np.ndarray:
     by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
     if outputs is None:
         return by_output[..., :, None, :]
-    picked = np.take_along_axis(by_output, outputs.reshape(*outputs.shape[:-2], -1, 1), axis=-2)
-    return picked.reshape(*outputs.shape, -1).swapaxes(-3, -2)
+    *lead, n_out, n_in = by_output.shape
+    first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
+    return by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]
 
 
 def _sparse_gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:

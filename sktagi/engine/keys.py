@@ -7,7 +7,7 @@ from scipy import sparse
 
 __all__ = ["join_keys", "row_keys"]
 
-BLOCK_ROWS = 4096
+BLOCK_ELEMENTS = 1 << 15  # they stay in cache
 
 
 def row_keys(x) -> np.ndarray:
@@ -21,9 +21,10 @@ def row_keys(x) -> np.ndarray:
         running = np.concatenate([[np.uint64(0)], np.cumsum(entries, dtype=np.uint64)])
         return _mix(running[x.indptr[1:]] - running[x.indptr[:-1]])
     keys = np.empty(x.shape[0], dtype=np.uint64)
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        block = _mix(_bits(x[start : start + BLOCK_ROWS]) + constants)
-        keys[start : start + BLOCK_ROWS] = block.sum(axis=1, dtype=np.uint64)
+    size = max(1, BLOCK_ELEMENTS // max(1, x.shape[1]))
+    for start in range(0, x.shape[0], size):
+        block = _mix(_bits(x[start : start + size]) + constants)
+        keys[start : start + size] = block.sum(axis=1, dtype=np.uint64)
     return _mix(keys)
 
 

@@ -318,9 +318,7 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     message = _message(layers, tape, batch, noise_var, joint)
     if net.learn_noise:
         _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
-    nu, kappa = message.nu, message.kappa
-    if batch.outputs is not None:
-        nu, kappa = _scatter(nu, batch.outputs, mu_z), _scatter(kappa, batch.outputs, mu_z)
+    nu, kappa = (_scatter(part, batch.outputs, mu_z) for part in (message.nu, message.kappa))
     backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
     return mu_z, var_z + noise_var
 
@@ -335,8 +333,10 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int):
     return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
 
 
-def _scatter(values: np.ndarray, outputs: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Messages of all outputs: zero where an output is not observed."""
+def _scatter(values: np.ndarray, outputs: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    """Values for all outputs: zero where an output is not observed."""
+    if outputs is None:
+        return values
     out = np.zeros_like(like)
     out.reshape(-1)[_places(out, outputs)] = values
     return out
@@ -358,33 +358,35 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
         alone = independent_message(mu_z, var_z, y, noise_var, weight)
         # The sum of what each row would do alone overshoots where rows say the same thing. To
         # first order it moves the outputs by K nu; that can only make the batch's own error grow
-        # if the leverages sum to more than 2. Where it would, learn from the rows jointly.
-        total = np.add.reduce(alone.leverage, axis=None)
-        if tape.n_rows <= 2 or total <= 2 or alone.leverage.sum(axis=-2).max() <= 2:
+        # if the leverages of an output sum to more than 2. Where it would, learn from the rows
+        # jointly.
+        if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
+            return alone
+        leverage = _scatter(alone.leverage, batch.outputs, tape.units[-1].mu_z)
+        if leverage.sum(axis=-2).max() <= 2:
             return alone
     shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
     if joint:
         return joint_message(mu_z, shared, own, y, noise_var, weight)
-    worse = _overshoots(alone, shared, own, y - mu_z)
+    worse = _overshoots(alone, shared, own)
     if not worse.any():
         return alone
     together = joint_message(mu_z, shared, own, y, noise_var, weight)
     return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
 
 
-def _overshoots(alone: Message, shared, own, residual) -> np.ndarray:
-    """Where the sum of the messages would make the error of the batch grow."""
+def _overshoots(alone: Message, shared, own) -> np.ndarray:
+    """Where the sum of the messages would make the error of the batch grow.
+
+    With the step K nu the error sum(kappa (y - mu_z)^2) changes by K nu (kappa K nu - 2 nu).
+    """
     nu = alone.nu.swapaxes(-1, -2)[..., None]
     step = shared @ nu
     step += own @ nu if own.ndim == shared.ndim else own[..., None] * nu
-    root = np.sqrt(alone.kappa)
-    before = root * residual
-    after = before - root * step[..., 0].swapaxes(-1, -2)
-    size = np.maximum(np.abs(before).max(axis=-2, keepdims=True), np.finfo(before.dtype).tiny)
-    with np.errstate(over="ignore"):
-        error_before = np.square(before / size).sum(axis=-2, keepdims=True)
-        error_after = np.square(after / size).sum(axis=-2, keepdims=True)
-    return ~(error_after <= error_before)  # an overflow is worse too
+    step = step[..., 0].swapaxes(-1, -2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = step * (alone.kappa * step - 2 * alone.nu)
+        return ~(change.sum(axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 
 
 def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:

@@ -17,6 +17,9 @@ from .network import EPS
 
 _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 
+# Where the noise is so many times the variance of the network, a row's leverage is next to nothing.
+MUCH_NOISE = 64
+
 __all__ = ["GaussianOutputs", "Message", "independent_message", "joint_message", "noise_moment"]
 
 
@@ -84,15 +87,17 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
     rounding = EPS[cov_y.dtype.char] * diagonal.sum(axis=-1, keepdims=True)
-    by_product = has_copies or (noise > diagonal.max(axis=-1, keepdims=True)).any()
+    by_product = (noise > MUCH_NOISE * diagonal.max(axis=-1, keepdims=True)).any()
     inverse_root, jitter = _inverse_root(cov_y, noise, rounding)
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
     leverage = np.maximum(1 - jitter * precision, 0)
-    if by_product:
+    if by_product:  # the difference of nearly equal numbers that follows would be rounding
         by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
-    else:  # the same for less, and exact where the noise is small
+    elif has_copies:
+        by_shared = 1 - jitter * precision - _diagonal_of_product(own, inverse_root, precision)
+    else:
         by_shared = 1 - (own + jitter) * precision
     nu = nu[..., 0]
     kappa = np.maximum(by_shared, 0) / _diagonal(shared)
@@ -104,6 +109,24 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:
     return np.einsum("...ii->...i", matrices)  # a view
+
+
+def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.ndarray:
+    """The diagonal of few @ root @ root', whose own diagonal is ``precision``.
+
+    Most entries of ``few`` beside the diagonal are zero.
+    """
+    result = _diagonal(few) * precision
+    beside = few != 0
+    _diagonal(beside)[...] = False
+    places = np.flatnonzero(beside)
+    n_rows = few.shape[-1]
+    i, j = places // n_rows, places // n_rows**2 * n_rows + places % n_rows
+    root = root.reshape(-1, n_rows)
+    entries = np.einsum("pk,pk->p", root[i], root[j])
+    entries *= few.reshape(-1)[places]
+    np.add.at(result.reshape(-1), i, entries)
+    return result
 
 
 def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):

@@ -1,0 +1,53 @@
+"""Measure the package: accuracy, speed and memory, beside published figures and other estimators.
+
+    python -m benchmarks uci --data FOLDER --methods all --jobs 2
+    python -m benchmarks mnist --data FOLDER --jobs 2
+    python -m benchmarks report results/*.jsonl --to doc/reproduction.md
+
+FOLDER holds uci/<name>.npz and mnist.npz; without --data the sets are fetched from OpenML. uci,
+mnist, defaults and batches write one JSON line a fit as it comes, and go on where they stopped if
+the same command is given again; report turns the lines of uci and mnist into tables and a picture.
+``python -m benchmarks COMMAND --help`` explains each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from . import batches, covariances, defaults, memmap, mnist, report, shards, speed, streams, uci
+
+COMMANDS = {
+    "uci": uci, "mnist": mnist, "report": report, "defaults": defaults, "batches": batches,
+    "speed": speed, "covariances": covariances, "streams": streams, "shards": shards,
+    "memmap": memmap,
+}  # fmt: skip
+
+
+def make_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=raw
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        first_line = str(module.__doc__).splitlines()[0].replace("%", "%%")
+        command = commands.add_parser(
+            name, help=first_line, description=module.__doc__, formatter_class=raw
+        )
+        module.options(command)
+        command.set_defaults(main=module.main)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = make_parser().parse_args(argv)
+    try:
+        args.main(args)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

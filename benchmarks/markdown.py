@@ -1,0 +1,27 @@
+"""Tables in Markdown."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["markdown", "spread", "values"]
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def spread(values, digits: int, *, count: bool = True) -> str:
+    """Mean ± standard deviation, and the number of values; no ± of one, "-" of none."""
+    values = [value for value in values if value is not None]
+    if not values:
+        return "-"
+    text = f"{np.mean(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ± {np.std(values):.{digits}f}"
+    return f"{text} ({len(values)})" if count else text
+
+
+def values(rows: list[dict], key: str) -> list:
+    return [row[key] for row in rows]

@@ -1,0 +1,276 @@
+"""The benchmarks' command line, on made-up data: runs, interrupts, resumes, reports, refuses."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "benchmarks" / "__main__.py").exists():
+    pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
+sys.path.insert(0, str(ROOT))
+from benchmarks.__main__ import COMMANDS, main  # noqa: E402
+from benchmarks.harness import Progress  # noqa: E402
+from benchmarks.methods import SIGMA_V_GRID  # noqa: E402
+from benchmarks.published import PAPER  # noqa: E402
+
+UCI_OPTIONS = ["--sets", "boston", "yacht", "--splits", "2", "--methods", "default", "paper"]
+
+
+def start(*arguments, cwd) -> subprocess.Popen:
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks", *map(str, arguments)], cwd=cwd, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def records(path: Path) -> list[dict]:
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            pass
+    return found
+
+
+def fits(path: Path) -> list[tuple]:
+    return [(r["job"]["method"], r["job"]["name"], r["job"]["split"]) for r in records(path)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "uci").mkdir()
+    rng = np.random.default_rng(0)
+    for name, n_rows in (("boston", 80), ("yacht", 60)):
+        X = rng.normal(size=(n_rows, 3))
+        y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=n_rows)
+        tests = {f"test_{k}": rng.permutation(n_rows)[:15] for k in range(4)}
+        np.savez(folder / "uci" / f"{name}.npz", X=X, y=y, **tests)
+    y = rng.integers(10, size=400).astype(np.uint8)
+    X = (25 * y[:, None] * np.ones(16) + rng.integers(20, size=(400, 16))).astype(np.uint8)
+    np.savez(folder / "mnist.npz", X_train=X[:300], y_train=y[:300], X_test=X[300:], y_test=y[300:])
+    return folder
+
+
+def means(path: Path, score: str) -> dict[tuple[str, str], str]:
+    """The cells of a table that hold a score of each method and set."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for r in records(path):
+        found.setdefault((r["job"]["method"], r["job"]["name"]), []).append(r["result"][score])
+    return {k: f"| {np.mean(v):.3f} ± {np.std(v):.3f} ({len(v)})" for k, v in found.items()}
+
+
+def test_a_run_that_was_interrupted_goes_on_and_repeats_no_fit(data, tmp_path, capsys):
+    out = tmp_path / "some" / "uci.jsonl"
+    arguments = ["uci", "--data", data, *UCI_OPTIONS, "--out", out]
+    process = start(*arguments, cwd=tmp_path)
+    while process.poll() is None and not (out.exists() and out.read_text().endswith("\n")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130, err
+    assert "interrupted: " in err
+    assert "Traceback" not in err
+    first = fits(out)
+    assert 1 <= len(first) < 8
+    with out.open("a") as file:
+        file.write('{"command": "uci", "job": {"na')  # as if killed while it wrote
+
+    code, text, err = finish(start(*arguments, "--jobs", 2, cwd=tmp_path))
+    assert code == 0, err
+    assert f"{len(first)} of 8 fits are in {out} already" in err
+    assert f"{8 - len(first)}/{8 - len(first)} fits" in err
+    expected = product(("default", "paper"), ("boston", "yacht"), range(2))
+    assert fits(out)[: len(first)] == first
+    assert sorted(fits(out)) == sorted(expected)
+    assert len(out.read_text().splitlines()) == 9  # and the line that was cut off
+
+    main(["report", str(out)])
+    report = capsys.readouterr().out
+    assert text.strip() in report
+    for score in ("rmse", "log_likelihood"):
+        for cell in means(out, score).values():
+            assert f"{cell}, " in report  # beside the paper's
+            assert f"{cell} |" in report  # among all methods
+
+
+@pytest.fixture
+def uci_results(data, tmp_path, capsys) -> Path:
+    out = tmp_path / "results" / "uci.jsonl"
+    chosen = ["--data", str(data), "--sets", "boston", "yacht", "--splits", "2", "--out", str(out)]
+    main(["uci", *chosen, "--methods", "paper", "ridge"])
+    capsys.readouterr()
+    return out
+
+
+def test_records_say_what_was_fitted_how_and_with_what(uci_results):
+    for record in records(uci_results):
+        job, result, versions = record["job"], record["result"], set(record["versions"])
+        assert 0 < result["rmse"] < 2
+        assert result["seconds"] > 0
+        assert set(result["coverage"]) == {"50", "90", "95"}
+        assert {"numpy", "scipy", "scikit-learn", "python"} <= versions
+        assert job["seed"] == job["split"]
+        params = job["about"]["params"]
+        if job["method"] == "paper":
+            assert params["random_state"] == job["seed"]
+            assert params["hidden_layer_sizes"] == "(50,)"
+            assert params["sigma_v"] == PAPER[job["name"]].sigma_v
+            assert result["sigma_v"] == pytest.approx(params["sigma_v"])
+            assert result["n_iter"] == params["max_iter"] == 40
+            assert {"sktagi", "source"} <= versions
+        else:
+            assert "bayesianridge__alpha_1" in params
+            assert "source" not in versions  # another code of this package changes nothing
+
+
+def test_report_writes_a_page_and_a_picture(uci_results, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    page, picture = tmp_path / "doc" / "page.md", tmp_path / "doc" / "page.png"
+    main(["report", str(uci_results), "--to", str(page), "--plot", str(picture)])
+    assert capsys.readouterr() == ("", "")
+    text = page.read_text()
+    cells = means(uci_results, "rmse")
+    assert f"| boston | 2.98 ± 0.86 {cells['paper', 'boston']}, " in text  # Table 1
+    assert re.search(r"^\| boston \| 0\.28 \| - \| 0\.6 \| ", text, re.MULTILINE)  # Table 3
+    assert f"| yacht {cells['paper', 'yacht']} {cells['ridge', 'yacht']} |" in text
+    assert text.startswith("# The paper's tables, measured\n\n8 fits, with sktagi ")
+    assert "mixed" not in text
+    assert "](page.png)" in text
+    assert picture.stat().st_size > 10_000
+
+
+def test_report_takes_the_last_result_of_a_fit_and_warns_of_mixed_versions(
+    uci_results, tmp_path, monkeypatch, capsys
+):
+    other = records(uci_results)[0]
+    other["versions"]["source"] = "another"
+    other["result"]["rmse"] = 77.0
+    with uci_results.open("a") as file:
+        file.write(json.dumps(other))
+    monkeypatch.chdir(tmp_path)
+    main(["report"])
+    out, err = capsys.readouterr()
+    assert "warning: Results of different versions are mixed: source." in err
+    assert "8 fits" in out
+    assert re.search(r"\| (38|39)\.\d+ ± ", out)  # the mean of 77 and about 1
+
+
+def test_rivals_and_the_search_for_sigma_v(data, tmp_path, capsys):
+    methods = ["paper-cv", "mlp", "gpr", "ridge"]
+    out = tmp_path / "uci.jsonl"
+    chosen = ["--data", str(data), "--sets", "yacht", "--splits", "1", "--out", str(out)]
+    main(["uci", *chosen, "--methods", *methods])
+    found = {r["job"]["method"]: r for r in records(out)}
+    assert list(found) == methods
+    searched = found["paper-cv"]["result"]
+    assert searched["search_seconds"] > searched["seconds"] > 0
+    assert np.isclose(searched["sigma_v"], SIGMA_V_GRID).any()
+    assert 0.04 < searched["sigma_v"] < 0.4  # 0.1 of noise in a spread of 1.2, and few rows
+    assert found["mlp"]["result"]["log_likelihood"] is None
+    assert found["gpr"]["result"]["log_likelihood"] > found["ridge"]["result"]["log_likelihood"]
+    assert "| RMSE | `paper-cv` | `mlp` | `gpr` | `ridge` |" in capsys.readouterr().out
+
+
+def test_mnist_chooses_sigma_v_by_validation_rows_and_then_stops_early(data, tmp_path, capsys):
+    path = tmp_path / "mnist.jsonl"
+    main([
+        "mnist", "--data", str(data), "--units", "12", "--batches", "10", "--sigma-v", "0.2", "0.4",
+        "--seeds", "2", "--epochs", "3", "--members", "2", "--out", str(path),
+    ])  # fmt: skip
+    out = capsys.readouterr().out
+    found = records(path)
+    assert [r["job"]["method"] for r in found] == 4 * ["one-epoch"] + 2 * ["early"] + 2 * [
+        "default"
+    ]
+    scores = {
+        sigma_v: np.mean([
+            r["result"]["validation_log_likelihood"]
+            for r in found[:4]
+            if r["job"]["sigma_v"] == sigma_v
+        ])
+        for sigma_v in (0.2, 0.4)
+    }  # fmt: skip
+    best = max(scores, key=scores.get)
+    assert {r["job"]["sigma_v"] for r in found[4:6]} == {best}
+    assert all(r["result"]["n_iter"] == 1 for r in found[:4])
+    assert all(1 <= r["result"]["n_iter"] <= 3 for r in found[4:])
+    errors = [100 * r["result"]["error"] for r in found[4:6]]
+    cell = re.escape(f"{np.mean(errors):.2f} ± {np.std(errors):.2f} (2)")
+    row = rf"^\| 2x12 \| 10 \| - \| {best:g} \| - \| .* \| - \| {cell} \| "
+    assert re.search(row, out, re.MULTILINE)
+    assert re.search(r"^\| 2x12 \| 2 \| 3 \| \d", out, re.MULTILINE)
+
+
+def test_progress_bar_goes_by_what_the_fits_cost(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    progress = Progress([1.0, 3.0])
+    progress.start -= 30  # the first fit took half a minute
+    progress.step(1.0)
+    shown = capsys.readouterr().err.split("\r\x1b[2K")[-1]
+    assert shown == "[#####...............] 1/2 fits, 30 s, about 90 s left"
+
+
+REFUSED = {
+    "no folder": (["uci", "--data", "nowhere"], "there is no folder nowhere"),
+    "no file": (["uci", "--data", "empty", "--sets", "wine"], "wine.npz does not exist"),
+    "not an archive": (["uci", "--data", "bad", "--sets", "wine"], "is not an archive of NumPy"),
+    "no array": (["uci", "--data", "bad", "--sets", "power"], "power.npz has no array y, test_0"),
+    "no mnist": (["mnist", "--data", "empty"], "mnist.npz does not exist"),
+    "unknown set": (["uci", "--sets", "bostin"], "invalid choice: 'bostin'"),
+    "unknown method": (["uci", "--methods", "papr"], "invalid choice: 'papr'"),
+    "unknown command": (["ucy"], "invalid choice: 'ucy'"),
+    "no jobs": (["uci", "--jobs", "0"], "0 is less than 1"),
+    "a folder for results": (["report", "empty"], "there is no file empty"),
+    "no splits": (["uci", "--splits", "0"], "0 is less than 1"),
+    "no results": (["report"], "there are no results of uci or mnist"),
+    "no results file": (["report", "nothing.jsonl"], "there is no file nothing.jsonl"),
+    "other lines": (["report", "bad/other.jsonl"], "line 1, is not a result"),
+}
+
+
+def test_bad_folders_and_names_are_refused_in_a_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad" / "uci").mkdir(parents=True)
+    (tmp_path / "bad" / "uci" / "wine.npz").write_text("no archive")
+    np.savez(tmp_path / "bad" / "uci" / "power.npz", X=np.ones((3, 2)))
+    (tmp_path / "bad" / "other.jsonl").write_text('{"a": 1}\n')
+    for case, (arguments, message) in REFUSED.items():
+        with pytest.raises(SystemExit) as refused:
+            main(arguments)
+        told = f"{refused.value.code} {capsys.readouterr().err}"  # a text is printed by the exit
+        assert message in told, case
+        assert refused.value.code != 0, case
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_refusal_ends_without_a_traceback(tmp_path):
+    code, out, err = finish(start("uci", "--data", "nowhere", cwd=tmp_path))
+    assert (code, out) == (1, "")
+    assert err == "--data: there is no folder nowhere\n"
+
+
+def test_help_of_every_command_explains_it(capsys):
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as done:
+            main([command, "--help"])
+        assert done.value.code == 0
+        assert f"python -m benchmarks {command}" in capsys.readouterr().out.split("options:")[0]
