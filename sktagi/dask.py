@@ -121,7 +121,7 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     like = Given(np.empty((0, fitted.n_features_in_), dtype), np.empty(0), np.empty(0), None)
     net = fitted._draw_network(like, member_rngs)
     fitted._set_origin(net)
-    shards = [client.submit(_rows_of, shard, fitted, net, pure=False) for shard in shards]
+    shards = client.map(_rows_of, shards, fitted=fitted, net=net, pure=False)
 
     history = _epochs(client, fitted, net, shards, summaries, member_rngs)
     if history.validation_scores and net.learn_noise and not net.outputs.shared_noise:
@@ -210,7 +210,7 @@ def _rows_of(shard: _Shard, fitted, net: Network) -> _Shard:
     return shard._replace(rows=fitted._prepare(shard.rows, net).with_keys(), estimator=None)
 
 
-def _learn_shard(shard: _Shard, net, active, settings: Settings, seeds, learn, validate):
+def _learn_shard(shard: _Shard, seeds, *, net, active, settings: Settings, learn, validate):
     """Score the posterior that came in on the rows held out, then learn the others."""
     score = weight = None
     if validate and shard.validation is not None:
@@ -280,13 +280,12 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
     try:
         for epoch in range(1, max_iter + 1 + (stopping is not None and max_iter > 0)):
             learn = epoch <= max_iter
-            seeds = None
-            futures.clear()
-            for shard in shards:
-                if fitted.shuffle:
-                    seeds = [member_rngs[m].randint(np.iinfo(np.int32).max) for m in active]
-                task = (shard, current, active, settings, seeds, learn, epoch > 1)
-                futures.append(client.submit(_learn_shard, *task, pure=False))
+            seeds = [_seeds(member_rngs, active) if fitted.shuffle else None for _ in shards]
+            # One call: all shards go out in one message.
+            futures[:] = client.map(
+                _learn_shard, shards, seeds, net=current, active=active, settings=settings,
+                learn=learn, validate=epoch > 1, pure=False,
+            )  # fmt: skip
             learnt = client.gather(futures)
             goes_on = np.ones(len(active), dtype=bool)
             if stopping is not None and epoch > 1:
@@ -319,9 +318,13 @@ def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> His
     return history
 
 
+def _seeds(rngs, active) -> list[int]:
+    return [rngs[m].randint(np.iinfo(np.int32).max) for m in active]
+
+
 def _calibrate(client, net: Network, shards) -> None:
     """As ``calibrate``, but that rows held out stay where they are: sums are exchanged."""
-    held = [client.submit(_held_out, shard, net, pure=False) for shard in shards]
+    held = client.map(_held_out, shards, net=net, pure=False)
     counts = sum(client.gather(client.map(_counts, held, pure=False)))
 
     def score(noise):
