@@ -23,7 +23,7 @@ from ._scaling import Moments
 from ._split import hold_out
 from ._state import Origin, from_plain, to_plain
 from ._threads import suitable_threads
-from ._validation import check_rng, check_weight, check_X_cov, check_X_std, known_frame
+from ._validation import check_rng, check_weight, check_X_cov, check_X_std, is_plain, known_frame
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import calibrate
 from .engine.full import check_size, full_prior
@@ -450,7 +450,14 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     def _validate_X(self, X):
         check_is_fitted(self)
         dtype = self._net.layers[0].mu.dtype
+        if self._is_plain(X) and X.dtype == dtype:
+            return X
         return validate_data(self, known_frame(X), reset=False, accept_sparse="csr", dtype=dtype)
+
+    def _is_plain(self, X) -> bool:
+        """Whether a fitted estimator can take X as it is."""
+        names = hasattr(self, "feature_names_in_")  # scikit-learn warns of an X without
+        return not names and is_plain(X, self.n_features_in_)
 
     def _moments(self, X, X_std, X_cov):
         """Moments of the output units in standardised units, block of rows by block.

@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
-from ._validation import check_count, check_coverage, check_probabilities, check_rng
+from ._validation import check_count, check_coverage, check_probabilities, check_rng, is_plain
 from .engine.noise import GaussianOutputs
 from .engine.training import NOISE_VAR_RANGE
 from .engine.units import rescale_outputs
@@ -444,6 +444,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return tags
 
     def _validate_X_y(self, X, y, *, reset):
+        if not reset and self._is_plain(X) and is_plain(y, None) and len(X) == len(y):
+            return X, y
         return validate_data(
             self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
             multi_output=True, y_numeric=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +15,14 @@ __all__ = ["Moments"]
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Moments:
     """Weight, mean and summed squared deviation of the columns seen so far.
 
     Columns of sparse data are not centred: their ``mean`` stays zero, and the deviation is taken
     about zero. Statistics are float64 whatever the data's type. ``since`` is the weight of the rows
-    seen since a column first varied, or last outgrew its spread.
+    seen since a column first varied, or last outgrew its spread. Statistics of more rows are a new
+    object: these do not change.
     """
 
     weight: float
@@ -45,6 +46,8 @@ class Moments:
             if not self.centered:
                 squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
                 mean, deviation = np.zeros_like(self.mean), squares.T @ weight
+            elif len(values) == 1:
+                mean, deviation = values[0].astype(np.float64), np.zeros_like(self.mean)
             else:
                 # Relative to the first row: a constant column has no deviation, not even rounding.
                 first = values[0].astype(np.float64)
@@ -55,7 +58,7 @@ class Moments:
             added_since = np.full(len(mean), added)
             new = self.joined(Moments(added, mean, deviation, added_since, self.centered))
             starts = self._constant | self._outgrown_by(new)
-            new = replace(new, since=np.where(starts, added, new.since))
+            new.since = np.where(starts, added, new.since)
         if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "

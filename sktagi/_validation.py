@@ -11,6 +11,8 @@ from sklearn.utils import check_random_state
 
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 
+FEW = 4096  # numbers, beyond which the checks of scikit-learn cost little beside learning them
+
 __all__ = [
     "check_X_cov",
     "check_X_std",
@@ -19,6 +21,7 @@ __all__ = [
     "check_probabilities",
     "check_rng",
     "check_weight",
+    "is_plain",
     "known_frame",
 ]
 
@@ -36,6 +39,22 @@ def known_frame(X):
     except ImportError:
         return X
     return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+
+
+def is_plain(values, n_columns: int | None) -> bool:
+    """Whether scikit-learn's checks would only hand these few numbers back, and take long for it.
+
+    A small matrix of ``n_columns``, or of targets (None), that holds finite numbers.
+    """
+    return (
+        type(values) is np.ndarray
+        and values.dtype.type in (np.float64, np.float32)
+        and values.dtype.isnative
+        and 0 < values.size <= FEW
+        and values.ndim in ((1, 2) if n_columns is None else (2,))
+        and n_columns in (None, values.shape[-1])
+        and bool(np.isfinite(values).all())
+    )
 
 
 def check_weight(sample_weight, n_rows: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .network import Layer, Tape
+from .network import Layer, Tape, with_values
 
 __all__ = ["hidden_correlation", "output_covariance"]
 
@@ -99,7 +99,9 @@ def _gram(a, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
         return scaled @ scaled.swapaxes(-1, -2)
     if weights.ndim > 1:
         return np.stack([_gram(a, *part) for part in zip(weights, scale, strict=True)])
-    scaled = a.multiply(np.sqrt(weights)).multiply(scale[:, None]).tocsr()
+    values = a.data * np.sqrt(weights)[a.indices]
+    values *= np.repeat(scale, np.diff(a.indptr))
+    scaled = with_values(a, values)
     return (scaled @ scaled.T).toarray()
 
 

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward"]
+__all__ = [
+    "Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward", "with_values"
+]  # fmt: skip
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 15
@@ -132,7 +134,7 @@ def forward(
         product(x, layer.mu, out=first.mu_z)
         product(first.sq_a, layer.var, out=first.var_z)
     else:
-        first.sq_a = x.multiply(x).tocsr()
+        first.sq_a = with_values(x, np.square(x.data))
         first.mu_z[...] = _sparse_matmul(x, layer.mu)
         first.var_z[...] = _sparse_matmul(first.sq_a, layer.var)
     if var_x is not None:
@@ -239,6 +241,11 @@ def _forget(var, var_prior, keep, work=None) -> None:
 def _product(weights: np.ndarray) -> Callable:
     """The quicker of two functions for small matrices; only matmul takes stacks of them."""
     return np.dot if weights.ndim == 2 else np.matmul
+
+
+def with_values(a, values: np.ndarray):
+    """A sparse matrix with other values in the places of ``a``."""
+    return sparse.csr_array((values, a.indices, a.indptr), shape=a.shape)
 
 
 def _sparse_matmul(a, w: np.ndarray) -> np.ndarray:
