@@ -107,9 +107,8 @@ class Moments:
         return self._spread <= 10 * np.finfo(np.float64).eps * np.abs(self.mean)
 
     def _outgrown_by(self, new: Moments) -> np.ndarray:
-        # What n rows have taught says nothing beyond sqrt(n) times their spread. One that grows
-        # steadily, as that of a clock, is not outgrown, from its first rows on.
-        return new._spread > np.sqrt(np.maximum(self.since, SETTLED_ROWS)) * self._spread
+        # What n rows have taught says nothing beyond sqrt(n) times their spread.
+        return new._spread > np.sqrt(np.maximum(self.since, 1)) * self._spread
 
     def change_to(self, new: Moments) -> Change:
         """From the units of these statistics to those of ``new``.

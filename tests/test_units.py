@@ -168,21 +168,6 @@ def test_a_column_that_wakes_up_late_is_learnt():
     assert model.score(X[900:], y[900:]) > 0.8
 
 
-@pytest.mark.parametrize("hidden", [(), (20,)])
-def test_a_clock_is_learnt_row_by_row(hidden):
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.arange(400.0), rng.normal(size=400)])
-    y = 0.5 * X[:, 0] + 10 * X[:, 1] + rng.normal(size=400)
-    model = TAGIRegressor(hidden, n_members=1, half_life=None, random_state=0)
-    errors = []
-    for row in range(400):
-        if row:
-            errors.append(model.predict(X[row : row + 1])[0] - y[row])
-        model.partial_fit(X[row : row + 1], y[row : row + 1])
-    assert model._x_moments.since[0] > 390  # its spread grows with every row, and is not outgrown
-    assert np.sqrt(np.mean(np.square(errors[200:]))) < 5
-
-
 def test_warm_fit_on_other_rows_keeps_the_function():
     X, y = make_stream()
     model = TAGIRegressor(hidden_layer_sizes=(20,), n_members=2, warm_start=True, random_state=0)
