@@ -276,7 +276,7 @@ def draw_growth(path, parameters, by_width, counts, by_rows) -> None:
 
 
 def imports(data, repeats):
-    """Importing sktagi beyond scikit-learn's estimators, byte-compiled as an installed package is."""
+    """Importing sktagi beyond scikit-learn's estimators; both are byte-compiled."""
     base = "import sklearn.neural_network, sklearn.gaussian_process"
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
