@@ -21,13 +21,15 @@ from sktagi import TAGIRegressor
 from .data import UCI, add_data_option, load_uci, uci_digest
 from .harness import add_run_options, evaluate, run
 
-SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "wine": 4, "yacht": 5}
+SETS = {"boston": 5, "concrete": 4, "energy": 4, "kin8nm": 1, "wine": 4, "yacht": 5,
+        "power": 1, "naval": 1}  # fmt: skip
 ROWS_PER_PARAMETER = "rows_per_parameter"
 CALIBRATED = "calibrated"
 VARIANTS: dict[str, dict] = {
     "default": {},
     "not calibrated": {CALIBRATED: False},
     "half_life=1 per parameter": {ROWS_PER_PARAMETER: 1},
+    "half_life=3 per parameter": {ROWS_PER_PARAMETER: 3},
     "half_life=10 per parameter": {ROWS_PER_PARAMETER: 10},
     "half_life=None": {"half_life": None},
     "batch_size=32": {"batch_size": 32},

@@ -36,7 +36,7 @@ __all__ = ["BaseTAGI"]
 
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
-AUTO_HALF_LIFE = 3.0  # rows for each parameter of the network
+AUTO_HALF_LIFE = 3.0  # of a stream: rows for each parameter of the network
 
 
 class Given(NamedTuple):
@@ -281,13 +281,18 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             stratify=data.y.ndim == 1,
         )  # fmt: skip
 
-    def _settings(self, net: Network, n_rows: int) -> Settings:
+    def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
+        """How to learn ``n_rows`` a pass; ``total`` is the weight of all rows, if it is known."""
         batch_size = self.batch_size
         if isinstance(batch_size, str):
             batch_size = AUTO_BATCH_SIZE[self.covariance_type]
         half_life = self.half_life
         if isinstance(half_life, str):
-            half_life = AUTO_HALF_LIFE * sum(layer.mu[0].size for layer in net.layers)
+            n_parameters = sum(layer.mu[0].size for layer in net.layers)
+            # Few rows want to be learnt quickly, many thoroughly; a stream has no end.
+            half_life = AUTO_HALF_LIFE * n_parameters
+            if total is not None:
+                half_life = np.sqrt(n_parameters * total)
         return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
     def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:
@@ -303,7 +308,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        settings = self._settings(net, train.shape[1])
+        settings = self._settings(net, train.shape[1], data.weight.sum())
         with progress, suitable_threads(net, settings.batch_size):
             history = fit_epochs(
                 net,

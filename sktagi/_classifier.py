@@ -58,7 +58,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     half_life : float, None or "auto", default="auto"
         Number of rows after which evidence counts half, in epochs as in streams. None never
-        forgets, as in the paper; ``"auto"`` is 3 rows for each parameter of a network.
+        forgets, as in the paper. ``"auto"`` is the geometric mean of the number of rows and the
+        number of parameters of a network in ``fit``, and 3 rows for each parameter in streams.
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
@@ -209,7 +210,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         validation_fraction=0.1,
         n_iter_no_change=20,
         tol=1e-4,
-        n_members=5,
+        n_members=10,
         standardize=True,
         weight_gain=1.0,
         bias_variance=0.01,
