@@ -154,6 +154,7 @@ class _Summary(NamedTuple):
     estimator: Any
     dtype: np.dtype
     n_rows: int
+    weight: float
     n_train: int
     n_validation: int
 
@@ -200,8 +201,8 @@ def _shard(block, estimator, classes, seed: int) -> _Shard:
 def _summary(shard: _Shard) -> _Summary:
     n_validation = min(map(len, shard.validation)) if shard.validation is not None else 0
     return _Summary(
-        shard.estimator, shard.rows.X.dtype, len(shard.rows.weight), shard.train.shape[1],
-        n_validation,
+        shard.estimator, shard.rows.X.dtype, len(shard.rows.weight), shard.rows.weight.sum(),
+        shard.train.shape[1], n_validation,
     )  # fmt: skip
 
 
@@ -267,7 +268,8 @@ def _score_noise(held: HeldOut | None, outputs, noise):
 def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> History:
     """As ``fit_epochs``, but that an epoch is validated by the tasks of the next one."""
     max_iter = int(fitted.max_iter)
-    settings = fitted._settings(net, max(s.n_train for s in summaries))
+    longest, total = max(s.n_train for s in summaries), sum(s.weight for s in summaries)
+    settings = fitted._settings(net, longest, total)
     n_validation = sum(s.n_validation for s in summaries)
     history, active = History(), np.arange(len(net.noise_var))
     stopping = None
