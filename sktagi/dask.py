@@ -268,8 +268,8 @@ def _score_noise(held: HeldOut | None, outputs, noise):
 def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> History:
     """As ``fit_epochs``, but that an epoch is validated by the tasks of the next one."""
     max_iter = int(fitted.max_iter)
-    n_rows, total = max(s.n_train for s in summaries), sum(s.weight for s in summaries)
-    settings = fitted._settings(net, n_rows, total)
+    longest, total = max(s.n_train for s in summaries), sum(s.weight for s in summaries)
+    settings = fitted._settings(net, longest, total)
     n_validation = sum(s.n_validation for s in summaries)
     history, active = History(), np.arange(len(net.noise_var))
     stopping = None
