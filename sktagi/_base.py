@@ -282,14 +282,15 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         )  # fmt: skip
 
     def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
-        """How to learn ``n_rows`` a pass; ``total`` is the weight of all rows, if it is known."""
+        """How to learn ``n_rows`` a pass; ``total`` is the weight of all rows, if some validate."""
         batch_size = self.batch_size
         if isinstance(batch_size, str):
             batch_size = AUTO_BATCH_SIZE[self.covariance_type]
         half_life = self.half_life
         if isinstance(half_life, str):
             n_parameters = sum(layer.mu[0].size for layer in net.layers)
-            # Few rows want to be learnt quickly, many thoroughly; a stream has no end.
+            # A short memory learns few rows better, and leaves the network unsure of itself: it
+            # needs rows that tell how sure it may be.
             half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
                 half_life = np.sqrt(n_parameters * total)
@@ -301,14 +302,15 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         progress = Progress(name, self.max_iter, offset, self.verbose, validation is not None)
 
         def finish(net: Network) -> None:
-            if validation is not None and net.learn_noise and not net.outputs.shared_noise:
+            if validation is not None and not net.outputs.shared_noise:
                 calibrate(net, rows, validation)
 
         def on_epoch(history: History) -> bool:
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        settings = self._settings(net, train.shape[1], data.weight.sum())
+        total = None if validation is None else data.weight.sum()
+        settings = self._settings(net, train.shape[1], total)
         with progress, suitable_threads(net, settings.batch_size):
             history = fit_epochs(
                 net,

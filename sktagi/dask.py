@@ -124,7 +124,7 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     shards = client.map(_rows_of, shards, fitted=fitted, net=net, pure=False)
 
     history = _epochs(client, fitted, net, shards, summaries, member_rngs)
-    if history.validation_scores and net.learn_noise and not net.outputs.shared_noise:
+    if history.validation_scores and not net.outputs.shared_noise:
         _calibrate(client, net, shards)
     if history.interrupted:
         warnings.warn(
@@ -268,9 +268,9 @@ def _score_noise(held: HeldOut | None, outputs, noise):
 def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> History:
     """As ``fit_epochs``, but that an epoch is validated by the tasks of the next one."""
     max_iter = int(fitted.max_iter)
-    longest, total = max(s.n_train for s in summaries), sum(s.weight for s in summaries)
-    settings = fitted._settings(net, longest, total)
     n_validation = sum(s.n_validation for s in summaries)
+    total = sum(s.weight for s in summaries) if n_validation else None
+    settings = fitted._settings(net, max(s.n_train for s in summaries), total)
     history, active = History(), np.arange(len(net.noise_var))
     stopping = None
     if n_validation:

@@ -91,10 +91,14 @@ def set_calibration(net: Network, counts: np.ndarray, score: Callable) -> None:
     """
     start = net.noise_var.mean(axis=0)
     everywhere = np.broadcast_to(start, (len(TEMPERATURES), *start.shape))
-    noise, scores = search_noise(score, everywhere, reach=REACH)
+    if net.learn_noise:
+        noise, scores = search_noise(score, everywhere, reach=REACH)
+    else:
+        noise, scores = everywhere, score(everywhere[:, None])[:, 0]
     totals = scores.sum(axis=-1)
     chosen = int(np.argmax(totals >= totals.max() - CLEAR_GAIN))  # the first of them
     growth = 1 + OPTIMISM * len(counts) / counts.sum()
     net.temperature = float(TEMPERATURES[chosen] * growth)
     net.noise_var[...] = start  # one noise for all members
-    net.noise_scale = noise[chosen] * growth / start
+    if net.learn_noise:
+        net.noise_scale = noise[chosen] * growth / start
