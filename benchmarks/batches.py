@@ -14,7 +14,7 @@ import numpy as np
 
 from sktagi import TAGIRegressor
 
-from .data import add_data_option, split_rows, uci_digest
+from .data import add_data_option, load_uci, split_rows, uci_digest
 from .harness import add_run_options, evaluate, positive, run
 from .methods import PAPER_SETTING
 from .published import PAPER
@@ -39,13 +39,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     about = {name: {"data": uci_digest(args.data, name)} for name in SETS}
+    n_splits = min(args.splits, *(len(load_uci(args.data, name)[2]) for name in SETS))
     jobs = [
         {"name": name, "split": split, "batch_size": size, "batch_inference": how,
          "about": about[name]}
         for how in ("joint", "independent")
         for name in SETS
         for size in SIZES
-        for split in range(args.splits)
+        for split in range(n_splits)
     ]  # fmt: skip
     results = run("batches", fit_batches, jobs, args)
     print("| inference | set | B=10 | B=50 | B=200 | all rows |")

@@ -5,9 +5,9 @@
 
 The test rows of a split are not used: its training part is divided again, nine tenths to fit and
 one tenth to compare. (Splits are independent draws, so a row compared here is a test row of other
-splits.) A variant changes one thing of the defaults. Prints the RMSE
-relative to the default's (geometric mean over sets) and the difference in log-likelihood (mean over
-sets), then the figures of each set.
+splits.) A variant changes one thing of the defaults. Prints the RMSE relative to that of the first
+variant (geometric mean over sets) and the difference in log-likelihood (mean over sets), then the
+figures of each set.
 """
 
 from __future__ import annotations
@@ -128,11 +128,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    about = {name: {"data": uci_digest(args.data, name)} for name in args.sets}
+    sets, variants = list(dict.fromkeys(args.sets)), list(dict.fromkeys(args.variants))
+    about = {name: {"data": uci_digest(args.data, name)} for name in sets}
+    n_splits = {name: min(SETS.get(name, 1), len(load_uci(args.data, name)[2])) for name in sets}
     jobs = [
         {"name": name, "split": split, "params": params, "about": about[name]}
-        for name in args.sets
-        for split in range(SETS.get(name, 1))
-        for params in (VARIANTS[variant] for variant in args.variants)
+        for name in sets
+        for split in range(n_splits[name])
+        for params in (VARIANTS[variant] for variant in variants)
     ]
-    print(report(args.sets, args.variants, run("defaults", fit_inner, jobs, args)))
+    print(report(sets, variants, run("defaults", fit_inner, jobs, args)))
