@@ -47,6 +47,8 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         raise SystemExit(130) from None
+    except OSError as error:  # a file that cannot be read or written; the message names it
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":

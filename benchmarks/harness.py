@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 import sktagi
 from sktagi.metrics import gaussian_log_likelihood
 
-__all__ = ["add_run_options", "evaluate", "positive", "read", "run"]
+__all__ = ["add_run_options", "evaluate", "positive", "positive_number", "read", "run"]
 
 
 def _source() -> str:
@@ -40,6 +40,7 @@ def _source() -> str:
 
 
 OURS = {"sktagi": sktagi.__version__, "source": _source()}
+FIELDS = {"command", "job", "result", "versions"}  # of a record
 VERSIONS = {
     "numpy": np.__version__,
     "scipy": scipy.__version__,
@@ -53,6 +54,14 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """A number of the command line that must be above 0."""
+    value = float(text)
+    if not 0 < value < np.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return value
 
 
@@ -110,13 +119,17 @@ def read(path: Path) -> list[dict]:
     """The records of a results file; none if there is no file. A line that was cut off is none."""
     if path.is_dir():
         raise SystemExit(f"{path} is a folder, not a file of results")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except UnicodeDecodeError:
+        raise SystemExit(f"{path} is not a file of results: it is no text") from None
     records = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+    for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if not isinstance(record, dict) or not {"command", "job", "versions"} <= set(record):
+        if not isinstance(record, dict) or not set(record) >= FIELDS:
             raise SystemExit(f"{path}, line {number}, is not a result of these benchmarks")
         records.append(record)
     return records

@@ -29,7 +29,7 @@ import numpy as np
 from sktagi import TAGIClassifier
 
 from .data import add_data_option, digest, load_mnist
-from .harness import add_run_options, positive, run
+from .harness import add_run_options, positive, positive_number, run
 from .methods import settings
 from .mnist_tables import best_sigma_v, mnist_tables
 
@@ -100,7 +100,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="rows of a batch, in the paper's procedure; default: 1 10",
     )  # fmt: skip
     parser.add_argument(
-        "--sigma-v", type=float, nargs="+", default=list(SIGMA_V), metavar="S",
+        "--sigma-v", type=positive_number, nargs="+", default=list(SIGMA_V), metavar="S",
         help="what sigma_v is chosen from, in the paper's procedure; default: 0.1 0.2 0.3 0.4",
     )  # fmt: skip
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="runs; default: 5")
@@ -122,13 +122,16 @@ def main(args: argparse.Namespace) -> None:
         return run("mnist", fit, [with_about(job, rows) for job in jobs], args, [*map(cost, jobs)])
 
     seeds, records = range(args.seeds), []
+    all_units, batches, sigmas = (
+        list(dict.fromkeys(given)) for given in (args.units, args.batches, args.sigma_v)
+    )
     if {"one-epoch", "early"} & set(args.methods):
         records += run_all([
             {"method": "one-epoch", "units": units, "batch_size": batch, "sigma_v": sigma_v,
              "seed": seed}
-            for units in args.units
-            for batch in args.batches
-            for sigma_v in args.sigma_v
+            for units in all_units
+            for batch in batches
+            for sigma_v in sigmas
             for seed in seeds
         ])  # fmt: skip
     if "early" in args.methods:
@@ -136,15 +139,15 @@ def main(args: argparse.Namespace) -> None:
             {"method": "early", "units": units, "batch_size": batch,
              "sigma_v": best_sigma_v(records, units, batch), "seed": seed,
              "epochs": args.epochs or 50}
-            for units in args.units
-            for batch in args.batches
+            for units in all_units
+            for batch in batches
             for seed in seeds
         ])  # fmt: skip
     if "default" in args.methods:
         records += run_all([
             {"method": "default", "units": units, "seed": seed, "epochs": args.epochs or 10,
              "members": args.members}
-            for units in args.units
+            for units in all_units
             for seed in seeds
         ])  # fmt: skip
     print(mnist_tables(records))

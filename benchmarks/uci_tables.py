@@ -29,7 +29,7 @@ def uci_tables(records: list[dict]) -> str:
         parts += ["## sigma_v and seconds, beside the paper's Table 3", *beside_table_3(table)]
     if "default" in table:
         parts += ["## The default beside published methods", *beside_published(table["default"])]
-    parts += ["## All methods, same splits", *all_methods(table)]
+    parts += ["## All methods", *all_methods(table, uneven_sets(records))]
     return "\n\n".join(parts)
 
 
@@ -46,6 +46,14 @@ def by_method_and_set(records: list[dict]) -> dict[str, dict[str, list[dict]]]:
             if rows:
                 table.setdefault(method, {})[name] = rows
     return table
+
+
+def uneven_sets(records: list[dict]) -> list[str]:
+    """Sets on which not all methods that were measured had the same splits."""
+    splits: dict[str, dict[str, set[int]]] = {name: {} for name in UCI}
+    for job in (record["job"] for record in records):
+        splits[job["name"]].setdefault(job["method"], set()).add(job["split"])
+    return [name for name, found in splits.items() if len(set(map(frozenset, found.values()))) > 1]
 
 
 def sets_of(table: dict[str, dict]) -> list[str]:
@@ -152,9 +160,14 @@ def beside_published(sets: dict[str, list[dict]]) -> list[str]:
     ]  # fmt: skip
 
 
-def all_methods(table: dict[str, dict]) -> list[str]:
+def all_methods(table: dict[str, dict], uneven: list[str]) -> list[str]:
     """RMSE, log-likelihood, coverage and seconds of every method that was measured."""
-    parts = []
+    parts = ["On the same splits, whose number is in brackets."]
+    if uneven:
+        parts = [
+            "The number of splits is in brackets. Methods were measured on different ones of "
+            f"{', '.join(uneven)}: there the means are of different rows."
+        ]
     for score, (title, _) in SCORES.items():
         rows = [
             [
@@ -191,7 +204,10 @@ def draw(path: str, records: list[dict]) -> None:
     methods = [method for method in OURS if method in table]
     if not methods:
         raise SystemExit(f"--plot needs results of uci for {', '.join(OURS)}")
-    import matplotlib.pyplot as plt
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise SystemExit("--plot needs matplotlib (extra 'benchmarks')") from None
 
     names = sets_of({method: table[method] for method in methods})
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -228,5 +244,9 @@ def draw(path: str, records: list[dict]) -> None:
         ax.set_xticks(range(len(names)), names, rotation=45)
     axes[0].legend()
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    try:
+        figure.savefig(path, dpi=120)
+    except ValueError as error:  # a kind of picture that there is not
+        raise SystemExit(f"--plot: {error}") from None
+    finally:
+        plt.close(figure)
