@@ -1,6 +1,8 @@
 """The regressors that are compared: this package in three settings, and others.
 
-Nothing is chosen on test rows. All networks have one hidden layer of 50 units (protein 100).
+Nothing is chosen on the test rows of a split, but for the sigma_v of "paper": the paper's average
+is over all splits, and their training parts hold the test rows of one another. All networks have
+one hidden layer of 50 units (protein 100).
 """
 
 from __future__ import annotations
