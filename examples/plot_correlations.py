@@ -8,7 +8,7 @@ are its correlation coefficients, sorted, after 20 observations of y = x³ plus 
 paper's toy problem; ``plot_paper_correlations.py`` draws its Figure 6, with hidden units too).
 
 **What to see.** With 5 units, a quarter to nearly all pairs of a layer have a correlation above 0.1
-in size, and some reach 0.7; only in the layer between two hidden layers, the one with most
+in size, and some reach 0.8; only in the layer between two hidden layers, the one with most
 parameters, are few correlated (6 %), though those strongly. With 50 units at most 4 % of the pairs
 are above 0.1, and the largest is 0.3: the many weights share what there is to explain, and
 independent entries are a good description.

@@ -248,7 +248,7 @@ for place, (name, (mean, std)) in zip(places, bands.items(), strict=True):
     ax.plot(grid, grid**3, color="black", ls=":", label="x³")
     ax.plot(data.x, data.y, "x", color="tab:red", ms=5, label="training points")
     ax.set(title=name, xlim=(-6, 6), ylim=(-130, 130), xticks=[-6, -4, -2, 0, 2, 4, 6])
-    ax.set(xlabel="x", ylabel="y" if place in ((0, 0), (1, 2)) else "")
+    ax.set(xlabel="x", ylabel="y" if place[1] in (0, 2) else "")
     ax.tick_params(labelleft=bool(ax.get_ylabel()))
 curve.plot(train, color="0.5", ls="--", label="training points")
 curve.plot(valid, color="black", label="validation points")
