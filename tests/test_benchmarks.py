@@ -18,6 +18,7 @@ if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
+from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
 from benchmarks.methods import SIGMA_V_GRID  # noqa: E402
 from benchmarks.published import PAPER  # noqa: E402
@@ -25,12 +26,13 @@ from benchmarks.published import PAPER  # noqa: E402
 UCI_OPTIONS = ["--sets", "boston", "yacht", "--splits", "2", "--methods", "default", "paper"]
 
 
-def start(*arguments, cwd) -> subprocess.Popen:
+def start(*arguments, cwd, **options) -> subprocess.Popen:
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, "-m", "benchmarks", *map(str, arguments)], cwd=cwd, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        **options,
     )  # fmt: skip
 
 
@@ -157,6 +159,48 @@ def test_report_writes_a_page_and_a_picture(uci_results, tmp_path, capsys):
     assert picture.stat().st_size > 10_000
 
 
+def test_ctrl_c_in_a_terminal_ends_workers_too(data, tmp_path):
+    out = tmp_path / "uci.jsonl"
+    options = ["--sets", "boston", "yacht", "--methods", "paper-cv", "--jobs", 2, "--out", out]
+    process = start("uci", "--data", data, *options, cwd=tmp_path, start_new_session=True)
+    while process.poll() is None and not (out.exists() and out.stat().st_size):
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # all processes of a terminal get it
+    code, _, err = finish(process)
+    assert code == 130, err
+    assert "Traceback" not in err
+    assert "interrupted: " in err
+    assert out.read_text().endswith("\n")
+    assert 1 <= len(fits(out)) < 8
+
+
+def test_report_warns_of_other_data_and_parameters_and_of_uneven_splits(uci_results, capsys):
+    lines = uci_results.read_text().splitlines()
+    last = json.loads(lines[-1])  # ridge on yacht
+    first = json.loads(lines[0])  # paper on boston
+    last["job"]["about"]["data"] = "other rows"
+    first["job"]["about"]["params"]["max_iter"] = 41
+    unknown = json.loads(lines[1])
+    unknown["job"]["method"] = "of old"
+    uci_results.write_text("\n".join(map(json.dumps, [first, unknown, last])) + "\n")
+    with uci_results.open("a") as file:
+        file.write("\n".join(lines[1:-1]))
+    main(["report", str(uci_results)])
+    out, err = capsys.readouterr()
+    assert "note: of old on boston is left out" in err
+    for warning in ("data are mixed: yacht.", "parameters are mixed: paper on boston."):
+        assert f"Results of different {warning}" in err
+        assert f"Results of different {warning}" in out
+    assert "8 fits" in out
+    assert "On the same splits" in out
+
+    uci_results.write_text("\n".join(lines[:-1]))
+    main(["report", str(uci_results)])
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "Methods were measured on different ones of yacht:" in out
+
+
 def test_report_takes_the_last_result_of_a_fit_and_warns_of_mixed_versions(
     uci_results, tmp_path, monkeypatch, capsys
 ):
@@ -214,8 +258,13 @@ def test_mnist_chooses_sigma_v_by_validation_rows_and_then_stops_early(data, tmp
     assert all(1 <= r["result"]["n_iter"] <= 3 for r in found[4:])
     errors = [100 * r["result"]["error"] for r in found[4:6]]
     cell = re.escape(f"{np.mean(errors):.2f} ± {np.std(errors):.2f} (2)")
-    row = rf"^\| 2x12 \| 10 \| - \| {best:g} \| - \| .* \| - \| {cell} \| "
+    row = rf"^\| 2x12 \| 10 \| - \| {best:g} \(of 0.2, 0.4\) \| - \| .* \| - \| {cell} \| "
     assert re.search(row, out, re.MULTILINE)
+    with path.open("a") as file:  # as if with another limit of epochs, later
+        for record in found[4:6]:
+            file.write(json.dumps({**record, "job": {**record["job"], "epochs": 9}}) + "\n")
+    main(["report", str(path)])
+    assert re.search(row, capsys.readouterr().out, re.MULTILINE)  # no seed counts twice
     assert re.search(r"^\| 2x12 \| 2 \| 3 \| \d", out, re.MULTILINE)
 
 
@@ -242,16 +291,37 @@ REFUSED = {
     "no splits": (["uci", "--splits", "0"], "0 is less than 1"),
     "no results": (["report"], "there are no results of uci or mnist"),
     "no results file": (["report", "nothing.jsonl"], "there is no file nothing.jsonl"),
+    "rows that differ": (["uci", "--data", "bad", "--sets", "yacht"], "X has 3 rows and y has 2"),
+    "no such rows": (["uci", "--data", "bad", "--sets", "naval"], "test_0 names rows that are not"),
+    "not finite": (
+        ["uci", "--data", "bad", "--sets", "energy"],
+        "X has values that are not finite",
+    ),
+    "all rows": (["uci", "--data", "bad", "--sets", "kin8nm"], "test_0 leaves no row to learn"),
+    "no noise": (["mnist", "--sigma-v", "0"], "0 is not a number above 0"),
+    "a file for a folder": (["report", "good.jsonl", "--to", "bad/other.jsonl/page.md"], "File ex"),
+    "no text": (["report", "bad/uci/power.npz"], "power.npz is not a file of results"),
+    "no such picture": (["report", "good.jsonl", "--plot", "page.foo"], "--plot: "),
     "other lines": (["report", "bad/other.jsonl"], "line 1, is not a result"),
 }
 
 
-def test_bad_folders_and_names_are_refused_in_a_line(tmp_path, monkeypatch, capsys):
+def test_bad_folders_and_names_are_refused_in_a_line(uci_results, tmp_path, monkeypatch, capsys):
+    uci_results.rename(tmp_path / "good.jsonl")
+    uci_results.parent.rmdir()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad" / "uci").mkdir(parents=True)
     (tmp_path / "bad" / "uci" / "wine.npz").write_text("no archive")
-    np.savez(tmp_path / "bad" / "uci" / "power.npz", X=np.ones((3, 2)))
+    ones = np.ones((3, 2))
+    for name, arrays in {
+        "power": {"X": ones},
+        "yacht": {"X": ones, "y": [1, 2], "test_0": [1]},
+        "naval": {"X": ones, "y": [1, 2, 3], "test_0": [1, 3]},
+        "energy": {"X": ones * np.inf, "y": [1, 2, 3], "test_0": [1]},
+        "kin8nm": {"X": ones, "y": [1, 2, 3], "test_0": [0, 1, 2]},
+    }.items():
+        np.savez(tmp_path / "bad" / "uci" / f"{name}.npz", **arrays)
     (tmp_path / "bad" / "other.jsonl").write_text('{"a": 1}\n')
     for case, (arguments, message) in REFUSED.items():
         with pytest.raises(SystemExit) as refused:
@@ -260,6 +330,37 @@ def test_bad_folders_and_names_are_refused_in_a_line(tmp_path, monkeypatch, caps
         assert message in told, case
         assert refused.value.code != 0, case
     assert not (tmp_path / "results").exists()
+
+
+def test_sets_of_openml_are_those_of_the_publications(monkeypatch):
+    from sklearn import datasets
+
+    X, y = np.ones((308, 6)), np.arange(308.0)
+    sources = []
+
+    def fetch(**source):
+        sources.append(source)
+        return answers.pop()
+
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
+    for answer, message in (
+        ((np.column_stack([X, y]), y), "yacht of OpenML has 7 features; 6 were expected"),
+        ((X[1:], y[1:]), "yacht of OpenML has 307 rows; 308 were expected"),
+        ((np.full((308, 6), "a"), y), "could not be fetched"),
+    ):
+        answers = [answer]
+        with pytest.raises(SystemExit, match=message):
+            load_uci(None, "yacht")
+    answers = [(np.column_stack([X, y]), None)]
+    found, target, tests = load_uci(None, "yacht")
+    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(target, y)
+    assert len(tests) == 20
+    assert {len(test) for test in tests} == {31}
+    assert {(source["name"], source["version"]) for source in sources} == {
+        ("yacht_hydrodynamics", 1)
+    }
+    _from_openml.cache_clear()
 
 
 def test_a_refusal_ends_without_a_traceback(tmp_path):

@@ -4,6 +4,7 @@ import ast
 import functools
 import runpy
 from itertools import pairwise
+from math import gamma
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,29 @@ def test_sampler_of_the_toy_problem_has_the_gradient_of_its_energy():
     np.testing.assert_allclose((high - low) / (2 * step), slope, rtol=1e-4)
 
 
+class Known:
+    """Two correlated Gaussian columns, and one whose energy is its fourth power over four."""
+
+    mean = np.zeros(3)
+    center, cov = np.array([1.0, -2.0]), np.array([[0.25, 0.4], [0.4, 1.0]])
+
+    def energy(self, position):
+        shift, last = position[:, :2] - self.center, position[:, 2]
+        by_shift = shift @ np.linalg.inv(self.cov)
+        energy = 0.5 * (by_shift * shift).sum(axis=1) + last**4 / 4
+        return energy, np.column_stack([by_shift, last**3])
+
+
+def test_sampler_of_the_toy_problem_draws_from_the_density_of_an_energy():
+    toy = functions_of("plot_paper_toy.py")
+    draws, _ = toy["hmc"](Known(), n_chains=50, n_warm_up=80, n_draws=200)
+    assert toy["r_hat"](draws).max() < 1.05
+    draws = draws.reshape(-1, 3)
+    np.testing.assert_allclose(draws.mean(axis=0), [1, -2, 0], atol=0.06)
+    np.testing.assert_allclose(np.cov(draws[:, :2].T), Known.cov, rtol=0.1)
+    assert np.mean(draws[:, 2] ** 2) == pytest.approx(2 * gamma(0.75) / gamma(0.25), rel=0.05)
+
+
 def test_sampler_of_the_toy_problem_mixes_and_a_wide_prior_opens_its_band():
     toy = functions_of("plot_paper_toy.py")
     data = toy["make_data"](2)
@@ -224,6 +248,15 @@ def test_few_units_are_correlated_and_many_are_not():
             assert (np.diff(epochs, axis=0) <= 0).all()
             assert paper["strong"](epochs[:, -1]) > 0.15
             assert paper["strong"](many[name][1][:, -1]) < 0.05
+
+
+def test_every_pair_of_units_has_the_same_place_in_a_map():
+    paper = functions_of("plot_paper_correlations.py")
+    rho = 0.8 ** np.abs(np.subtract.outer(np.arange(5), np.arange(5)))  # 4 of 10 pairs have 0.8
+    column = paper["sorted_correlations"](rho)
+    assert paper["strong"](column, 0.79) == pytest.approx(0.4, abs=0.005)
+    assert paper["strong"](column, 0.42) == pytest.approx(0.9, abs=0.005)
+    assert (column[0], column[-1]) == (pytest.approx(0.8), pytest.approx(0.8**4))
 
 
 def test_correlations_of_hidden_units_are_those_of_the_equations_written_out():
