@@ -86,8 +86,7 @@ def test_noise_is_one_for_all_members_and_each_target():
     np.testing.assert_allclose(np.sqrt(noise_var[0, 0]), [0.1, 0.7], rtol=0.1)
 
 
-def test_weight_two_counts_as_two_rows(monkeypatch):
-    monkeypatch.setattr(calibration, "OPTIMISM", 0.0)  # that counts rows
+def test_weight_two_counts_as_two_rows():
     one, data, validation = made(2, n=120, noise=0.4, sure=0.3, spread=0.1, seed=7)
     two = one.copy()
     calibrate(one, data._replace(weight=np.full(120, 2.0)), validation)
@@ -95,6 +94,12 @@ def test_weight_two_counts_as_two_rows(monkeypatch):
     calibrate(two, data.take(np.tile(np.arange(120), 2)), doubled)
     assert one.temperature == two.temperature
     np.testing.assert_allclose(one.noise_scale, two.noise_scale, rtol=1e-12)
+
+
+def test_replicates_with_other_targets_are_rows_of_their_own():
+    net, data, validation = made(1, n=200)
+    calibrate(net, data._replace(x=np.repeat(data.x[:5], 40, axis=0)), validation)
+    assert net.temperature in TEMPERATURES * (1 + OPTIMISM / 200)
 
 
 @pytest.mark.parametrize("members", [1, 4])
