@@ -133,7 +133,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
-                net.temperature = net.noise_scale = 1.0  # calibrated anew
+                if self.max_iter > 0:  # calibrated anew
+                    net.temperature = net.noise_scale = 1.0
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)

@@ -204,6 +204,15 @@ def test_warm_fits_go_on_learning():
     assert scores[-1] > scores[0] + 0.1
 
 
+def test_a_warm_fit_without_epochs_changes_no_prediction():
+    X, y = data_with_little_noise(200)
+    model = TAGIRegressor((10,), max_iter=3, n_members=2, warm_start=True, random_state=0)
+    before = model.fit(X, y).predict(X, return_std=True)
+    assert model._net.temperature != 1
+    after = model.set_params(max_iter=0).fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(after, before, rtol=1e-9)
+
+
 def test_a_given_noise_is_not_scaled():
     X, y = data_with_little_noise(200)
     model = TAGIRegressor((10,), max_iter=3, n_members=2, random_state=0).fit(X, y)
