@@ -213,6 +213,26 @@ def test_a_warm_fit_without_epochs_changes_no_prediction():
     np.testing.assert_allclose(after, before, rtol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 9.0])
+@pytest.mark.parametrize("chunk", [16, 1600])
+def test_in_a_stream_the_noise_is_that_of_its_rows(scale, chunk):
+    """What was calibrated counts with what is left of the noise that it was calibrated for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2100, 3))
+    Y = X[:, :2] + [0.1, 0.4] * rng.normal(size=(2100, 2))
+    params = {"n_members": 2, "max_iter": 1, "standardize": False, "half_life": None}
+    model = TAGIRegressor((), batch_size=16, random_state=0, **params).fit(X[:500], Y[:500])
+    model._net.noise_scale = np.array([[scale, 1.0]])
+    learnt = model._net.noise_var.mean(axis=0)
+    for start in range(500, 2100, chunk):
+        model.partial_fit(X[start : start + chunk], Y[start : start + chunk])
+    rows = model._net.rows_learned[0, 0, 0] - 1600 + 16 * np.arange(1, 101)
+    kept = np.prod(1 - (16 / rows) ** 0.6)
+    expected = model._net.noise_var.mean(axis=0) + kept * learnt * [[scale - 1, 0]]
+    np.testing.assert_allclose(np.square(model.sigma_v_), expected[0], rtol=1e-6)
+    np.testing.assert_allclose(model.sigma_v_, [0.1, 0.4], rtol=0.1)
+
+
 def test_a_given_noise_is_not_scaled():
     X, y = data_with_little_noise(200)
     model = TAGIRegressor((10,), max_iter=3, n_members=2, random_state=0).fit(X, y)
