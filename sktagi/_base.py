@@ -37,6 +37,7 @@ __all__ = ["BaseTAGI"]
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # of a stream: rows for each parameter of the network
+AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 
 
 class Given(NamedTuple):
@@ -293,7 +294,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             # needs rows that tell how sure it may be.
             half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
-                half_life = np.sqrt(n_parameters * total)
+                some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
+                half_life = max(np.sqrt(n_parameters * total), some_batches)
         return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
     def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:
