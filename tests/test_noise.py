@@ -8,8 +8,8 @@ from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.batch import output_covariance
 from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
-    _diagonal_of_product,
     GaussianOutputs,
+    _diagonal_of_product,
     independent_message,
     joint_message,
     noise_moment,
