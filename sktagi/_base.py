@@ -27,7 +27,7 @@ from ._validation import check_rng, check_weight, check_X_cov, check_X_std, is_p
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import calibrate
 from .engine.full import check_size, full_prior
-from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
+from .engine.learning import Network, Rows, Settings, batches, learn_stream, predict_moments
 from .engine.network import draw_prior
 from .engine.training import History, fit_epochs
 from .engine.units import rescale_inputs
@@ -134,7 +134,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
-                net.temperature = net.noise_scale = 1.0  # calibrated anew
+                if self.max_iter > 0:  # calibrated anew
+                    net.temperature = net.noise_scale = 1.0
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
@@ -178,11 +179,10 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 before = self._statistics()
                 self._update_statistics(data)
                 self._change_units(net, before)
-            rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
             settings = self._settings(net, len(data.weight))
             prepared = self._prepare(data, net)
             with suitable_threads(net, settings.batch_size):
-                log_lik = float(learn_rows(net, prepared, rows, settings).mean())
+                log_lik = float(learn_stream(net, prepared, settings).mean())
             log_lik += self._score_offset()
             if self._targets_have_units():
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
