@@ -290,8 +290,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         half_life = self.half_life
         if isinstance(half_life, str):
             n_parameters = sum(layer.mu[0].size for layer in net.layers)
-            # A short memory learns few rows better, and leaves the network unsure of itself: it
-            # needs rows that tell how sure it may be.
+            # A short memory learns few rows better, and leaves the network unsure of itself: rows
+            # held out tell when to stop, and a regressor how sure it may be.
             half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
                 some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
