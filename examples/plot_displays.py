@@ -8,7 +8,7 @@ scikit-learn has them: ``from_estimator`` predicts and draws, ``ax=`` says where
 **What to see.** Up to a nominal coverage of 60 % the intervals of these test rows hold what they
 promise; wider ones are somewhat too narrow, and only 86 % of the targets lie inside their 90 %
 intervals. (Over five splits it is 89 %: see ``quick_start.py``.) The standard deviation runs from
-47 to 71, but errors do not grow with it here: most of them are noise.
+46 to 71, but errors do not grow with it here: most of them are noise.
 """
 
 import matplotlib.pyplot as plt

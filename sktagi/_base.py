@@ -27,7 +27,7 @@ from ._validation import check_rng, check_weight, check_X_cov, check_X_std, is_p
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import calibrate
 from .engine.full import check_size, full_prior
-from .engine.learning import Network, Rows, Settings, batches, learn_rows, predict_moments
+from .engine.learning import Network, Rows, Settings, batches, learn_stream, predict_moments
 from .engine.network import draw_prior
 from .engine.training import History, fit_epochs
 from .engine.units import rescale_inputs
@@ -37,6 +37,7 @@ __all__ = ["BaseTAGI"]
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # of a stream: rows for each parameter of the network
+AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 
 
 class Given(NamedTuple):
@@ -133,7 +134,8 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             member_rngs = self._member_rngs(rng)
             if warm:
                 net = self._net.copy()
-                net.temperature = net.noise_scale = 1.0  # calibrated anew
+                if self.max_iter > 0:  # calibrated anew
+                    net.temperature = net.noise_scale = 1.0
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)
@@ -177,11 +179,10 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 before = self._statistics()
                 self._update_statistics(data)
                 self._change_units(net, before)
-            rows = np.tile(np.arange(len(data.weight)), (self.n_members, 1))
             settings = self._settings(net, len(data.weight))
             prepared = self._prepare(data, net)
             with suitable_threads(net, settings.batch_size):
-                log_lik = float(learn_rows(net, prepared, rows, settings).mean())
+                log_lik = float(learn_stream(net, prepared, settings).mean())
             log_lik += self._score_offset()
             if self._targets_have_units():
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -289,11 +290,12 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
         half_life = self.half_life
         if isinstance(half_life, str):
             n_parameters = sum(layer.mu[0].size for layer in net.layers)
-            # A short memory learns few rows better, and leaves the network unsure of itself: it
-            # needs rows that tell how sure it may be.
+            # A short memory learns few rows better, and leaves the network unsure of itself: rows
+            # held out tell when to stop, and a regressor how sure it may be.
             half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
-                half_life = np.sqrt(n_parameters * total)
+                some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
+                half_life = max(np.sqrt(n_parameters * total), some_batches)
         return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
 
     def _learn(self, net, data, train, validation, member_rngs, continued, tasks) -> History:

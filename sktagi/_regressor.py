@@ -61,9 +61,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     half_life : float, None or "auto", default="auto"
         Number of rows after which evidence counts half, in epochs as in streams. None never
-        forgets, as in the paper. ``"auto"`` is the geometric mean of the number of rows and the
-        number of parameters of a network with early stopping, 3 rows for each parameter without
-        it and in streams.
+        forgets, as in the paper. ``"auto"`` with early stopping is the geometric mean of the number
+        of rows and the number of parameters of a network, and at least 8 batches; without it and
+        in streams 3 rows for each parameter.
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after

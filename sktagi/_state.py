@@ -74,7 +74,7 @@ class Origin(NamedTuple):
 
 
 def _fingerprint(array: np.ndarray) -> bytes:
-    """The bits of an array, those of a matrix summed over its rows: as telling, in less time."""
+    """The bits of an array; those of a matrix summed over its rows, which tells draws apart too."""
     bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
     return bits.sum(axis=-2, dtype=np.uint64).tobytes() if bits.ndim > 1 else bits.tobytes()
 

@@ -86,8 +86,7 @@ def test_noise_is_one_for_all_members_and_each_target():
     np.testing.assert_allclose(np.sqrt(noise_var[0, 0]), [0.1, 0.7], rtol=0.1)
 
 
-def test_weight_two_counts_as_two_rows(monkeypatch):
-    monkeypatch.setattr(calibration, "OPTIMISM", 0.0)  # that counts rows
+def test_weight_two_counts_as_two_rows():
     one, data, validation = made(2, n=120, noise=0.4, sure=0.3, spread=0.1, seed=7)
     two = one.copy()
     calibrate(one, data._replace(weight=np.full(120, 2.0)), validation)
@@ -95,6 +94,12 @@ def test_weight_two_counts_as_two_rows(monkeypatch):
     calibrate(two, data.take(np.tile(np.arange(120), 2)), doubled)
     assert one.temperature == two.temperature
     np.testing.assert_allclose(one.noise_scale, two.noise_scale, rtol=1e-12)
+
+
+def test_replicates_with_other_targets_are_rows_of_their_own():
+    net, data, validation = made(1, n=200)
+    calibrate(net, data._replace(x=np.repeat(data.x[:5], 40, axis=0)), validation)
+    assert net.temperature in TEMPERATURES * (1 + OPTIMISM / 200)
 
 
 @pytest.mark.parametrize("members", [1, 4])
@@ -197,6 +202,35 @@ def test_warm_fits_go_on_learning():
     model = TAGIRegressor((10,), max_iter=1, n_members=2, warm_start=True, random_state=0)
     scores = [model.fit(X, y).log_likelihood(X, y) for _ in range(6)]
     assert scores[-1] > scores[0] + 0.1
+
+
+def test_a_warm_fit_without_epochs_changes_no_prediction():
+    X, y = data_with_little_noise(200)
+    model = TAGIRegressor((10,), max_iter=3, n_members=2, warm_start=True, random_state=0)
+    before = model.fit(X, y).predict(X, return_std=True)
+    assert model._net.temperature != 1
+    after = model.set_params(max_iter=0).fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(after, before, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 9.0])
+@pytest.mark.parametrize("chunk", [16, 1600])
+def test_in_a_stream_the_noise_is_that_of_its_rows(scale, chunk):
+    """What was calibrated counts with what is left of the noise that it was calibrated for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2100, 3))
+    Y = X[:, :2] + [0.1, 0.4] * rng.normal(size=(2100, 2))
+    params = {"n_members": 2, "max_iter": 1, "standardize": False, "half_life": None}
+    model = TAGIRegressor((), batch_size=16, random_state=0, **params).fit(X[:500], Y[:500])
+    model._net.noise_scale = np.array([[scale, 1.0]])
+    learnt = model._net.noise_var.mean(axis=0)
+    for start in range(500, 2100, chunk):
+        model.partial_fit(X[start : start + chunk], Y[start : start + chunk])
+    rows = model._net.rows_learned[0, 0, 0] - 1600 + 16 * np.arange(1, 101)
+    kept = np.prod(1 - (16 / rows) ** 0.6)
+    expected = model._net.noise_var.mean(axis=0) + kept * learnt * [[scale - 1, 0]]
+    np.testing.assert_allclose(np.square(model.sigma_v_), expected[0], rtol=1e-6)
+    np.testing.assert_allclose(model.sigma_v_, [0.1, 0.4], rtol=0.1)
 
 
 def test_a_given_noise_is_not_scaled():

@@ -287,7 +287,7 @@ class FailAfter:
 
 FAILURES = [
     (learning, "forward", 0), (learning, "forward", 1), (learning, "backward", 1),
-    (learning, "forget", 0), (learning, "learn_batch", 1), (base, "learn_rows", 0),
+    (learning, "forget", 0), (learning, "learn_batch", 1), (base, "learn_stream", 0),
 ]  # fmt: skip
 ERRORS = [KeyboardInterrupt(), MemoryError(), RuntimeError("broken"), np.linalg.LinAlgError("no")]
 

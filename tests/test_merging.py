@@ -66,6 +66,20 @@ def test_shards_that_were_calibrated_apart_meet_in_the_middle():
     np.testing.assert_allclose(std, reversed_std, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_shard_too_small_to_be_calibrated_can_be_merged(n_targets):
+    X, y = make_rows()
+    Y = np.column_stack([y, -y])[:, :n_targets]
+    params = {"random_state": 0, "max_iter": 2, "n_members": 2}
+    large = TAGIRegressor((7,), **params).fit(X[:150], Y[:150])
+    small = TAGIRegressor((7,), **params).fit(X[150:], Y[150:])
+    assert (small._net.temperature, small._net.noise_scale) == (1.0, 1.0)
+    assert np.all(large._net.noise_scale != 1)
+    merged = merge([small, large])
+    assert merged._net.temperature == pytest.approx(np.sqrt(large._net.temperature))
+    np.testing.assert_allclose(merged._net.noise_scale, np.sqrt(large._net.noise_scale))
+
+
 def test_order_does_not_matter():
     X, y = make_rows()
     start = fork(started())

@@ -9,6 +9,7 @@ from sktagi.engine.batch import output_covariance
 from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
     GaussianOutputs,
+    _diagonal_of_product,
     independent_message,
     joint_message,
     noise_moment,
@@ -347,3 +348,17 @@ def test_every_regression_target_is_observed():
     targets, observed = GaussianOutputs(2).targets(y)
     np.testing.assert_array_equal(targets, y)
     assert observed is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_diagonals_do_not_depend_on_the_order_in_memory(dtype):
+    rng = np.random.default_rng(0)
+    few, root = rng.normal(size=(2, 3, 4, 5, 5)).astype(dtype)
+    few *= rng.uniform(size=few.shape) < 0.4
+    precision = np.einsum("...ij,...ij->...i", root, root)
+    expected = np.einsum("...ij,...jk,...ik->...i", few, root, root)
+    reversed_axes = np.asfortranarray(few), np.asfortranarray(root), np.asfortranarray(precision)
+    for arguments in ((few, root, precision), reversed_axes):
+        result = _diagonal_of_product(*arguments)
+        np.testing.assert_allclose(result, expected, rtol=rtol(dtype), atol=rtol(dtype))
+        assert result.dtype == dtype

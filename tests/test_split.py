@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from sktagi._split import hold_out
+from sktagi.engine.keys import row_keys
 
 
 def split(X, y=None, fraction=0.1, n_members=1, seed=0, stratify=False):
@@ -117,6 +118,18 @@ def test_sparse_copies_stay_together_whatever_their_storage():
     both = sparse.vstack([X, halves.tocsr()], format="csr")
     train, validation = split(both, fraction=0.3)
     assert not set(validation[0] % 30) & set(training_rows(train)[0] % 30)
+
+
+def test_entries_of_a_sparse_row_that_cancel_are_zeros():
+    X = sparse.csr_array(np.eye(30)[:, :20])
+    # Each row with 1 and -1 more in its last column.
+    entries = [[*row.data, 1.0, -1.0] for row in X]
+    places = [[*row.indices, 19, 19] for row in X]
+    ends = np.cumsum([0, *map(len, entries)])
+    cancelling = sparse.csr_array(
+        (np.concatenate(entries), np.concatenate(places), ends), shape=X.shape
+    )
+    np.testing.assert_array_equal(row_keys(cancelling), row_keys(X))
 
 
 @pytest.mark.parametrize("scale", [2.0**-20, 3.7, 1e8])

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .keys import join_keys, row_keys
 from .learning import Network, Rows, batches, predict_moments
 from .training import MIN_ROWS_FOR_NOISE, own_moments, search_noise
 
@@ -48,13 +49,15 @@ class HeldOut(NamedTuple):
     var_z: np.ndarray
     y: np.ndarray
     weight: np.ndarray
-    counts: np.ndarray  # (members,) rows of each
+    counts: np.ndarray  # (members,) distinct rows of each
 
 
 def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
     """Set the temperature and the scale of the noise of predictions, in place."""
-    if min(map(len, validation)) >= MIN_ROWS_FOR_NOISE:
-        held = predict_held_out(net, data, validation)
+    if min(map(len, validation)) < MIN_ROWS_FOR_NOISE:
+        return
+    held = predict_held_out(net, data, validation)
+    if held.counts.min() >= MIN_ROWS_FOR_NOISE:
         set_calibration(net, held.counts, lambda noise: score_noise(net.outputs, held, noise))
 
 
@@ -70,7 +73,16 @@ def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> 
         own = own_moments(replace(net, temperature=temperature).reported(), data, validation)
         var_z.append(spread + np.concatenate([var_z for _, _, var_z in own]))
     mu_z = means[owner, np.arange(len(owner))]
-    return HeldOut(mu_z, np.stack(var_z), held.y, held.weight, counts)
+    return HeldOut(mu_z, np.stack(var_z), held.y, held.weight, _distinct(held, counts))
+
+
+def _distinct(held: Rows, counts: np.ndarray) -> np.ndarray:
+    """How many rows of each member differ: copies of a row are a row of more weight."""
+    keys = row_keys(held.x) if held.keys is None else held.keys
+    for column in held.y.T:
+        keys = join_keys(keys, column)
+    parts = np.split(keys, np.cumsum(counts)[:-1])
+    return np.array([len(np.unique(part)) for part in parts])
 
 
 def score_noise(outputs, held: HeldOut, noise: np.ndarray) -> np.ndarray:

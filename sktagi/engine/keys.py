@@ -15,8 +15,8 @@ def row_keys(x) -> np.ndarray:
     constants = np.random.default_rng(0).integers(1 << 63, size=x.shape[1], dtype=np.uint64)
     if sparse.issparse(x):
         x = x.tocsr(copy=True)
-        x.eliminate_zeros()
         x.sum_duplicates()
+        x.eliminate_zeros()  # some are sums
         entries = _mix(_bits(x.data) + constants[x.indices])
         running = np.concatenate([[np.uint64(0)], np.cumsum(entries, dtype=np.uint64)])
         return _mix(running[x.indptr[1:]] - running[x.indptr[:-1]])

@@ -20,7 +20,9 @@ from .keys import row_keys
 from .network import Layer, Tape, backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 
-__all__ = ["Network", "Rows", "Settings", "batches", "learn_rows", "predict_moments"]
+__all__ = [
+    "Network", "Rows", "Settings", "batches", "learn_rows", "learn_stream", "predict_moments"
+]  # fmt: skip
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
 NOISE_VAR_RANGE = (1e-12, 1e18)
@@ -399,12 +401,34 @@ def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
     per_row = moment.shape[-1] if net.outputs.shared_noise else 1
     target /= per_row * np.where(total > 0, total, 1)
     net.rows_learned += total
-    # A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
-    step = (total / np.maximum(net.rows_learned, 1)) ** 0.6
+    step = _step_of_noise(total, net.rows_learned)
     target -= net.noise_var
     target *= step
     target += net.noise_var
     net.noise_var[...] = np.minimum(np.maximum(target, NOISE_VAR_RANGE[0]), NOISE_VAR_RANGE[1])
+
+
+def _step_of_noise(total, rows_learned):
+    # A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
+    return (total / np.maximum(rows_learned, 1)) ** 0.6
+
+
+def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
+    """One pass over rows that are new, by all members; returns mean log-likelihoods.
+
+    The scale of the noise in predictions, if it was calibrated, holds for what is left of the noise
+    from before: what new rows teach of the noise is not scaled.
+    """
+    noise_var, rows_learned = net.noise_var.copy(), net.rows_learned.copy()
+    n_rows = len(data.weight)
+    log_lik = learn_rows(net, data, np.tile(np.arange(n_rows), (len(noise_var), 1)), settings)
+    if net.learn_noise and isinstance(net.noise_scale, np.ndarray):
+        totals = np.add.reduceat(data.weight, np.arange(0, n_rows, settings.batch_size))
+        steps = _step_of_noise(totals, rows_learned + np.cumsum(totals, dtype=np.float64))
+        kept = (1 - steps).prod(axis=-1, keepdims=True)  # (members, 1, 1)
+        left = (kept * noise_var).mean(axis=0) / net.noise_var.mean(axis=0)
+        net.noise_scale = 1 + np.minimum(left, 1) * (net.noise_scale - 1)
+    return log_lik
 
 
 def predict_moments(

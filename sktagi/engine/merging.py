@@ -35,7 +35,8 @@ def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
 
 
 def _geometric_mean(factors: Sequence) -> np.ndarray:
-    return np.exp(np.mean(np.log(factors), axis=0))
+    # A shard with too few rows to be calibrated has the number 1 where others have an array.
+    return np.exp(sum(map(np.log, factors)) / len(factors))
 
 
 def _merge_layers(layers: Sequence[Layer], out: Layer) -> None:

@@ -125,7 +125,7 @@ def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.nda
     root = root.reshape(-1, n_rows)
     entries = np.einsum("pk,pk->p", root[i], root[j])
     entries *= few.reshape(-1)[places]
-    np.add.at(result.reshape(-1), i, entries)
+    result += np.bincount(i, entries, result.size).reshape(result.shape)
     return result
 
 
