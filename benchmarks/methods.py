@@ -141,8 +141,8 @@ METHODS = {
     ),
     "gpr": Method(
         gpr, "`GaussianProcessRegressor`, features and target standardised, constant times RBF "
-        "with one length for each feature, plus white noise; on sets of at most 2000 training rows",
-        "scikit-learn", max_rows=2000, cost=1e-4, growth=3,
+        "with one length for each feature, plus white noise; on sets of at most 1000 training rows",
+        "scikit-learn", max_rows=1000, cost=1e-4, growth=3,
     ),
     "ridge": Method(ridge, "`BayesianRidge`, features standardised", "scikit-learn", cost=0.01),
     "ngboost": Method(

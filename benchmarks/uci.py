@@ -13,7 +13,7 @@ splits. Methods:
     paper     batches of 10, 40 epochs, one network, the paper's average sigma_v of each set
     paper-cv  the same with sigma_v by 5-fold cross-validation on the training rows
     mlp       scikit-learn's MLPRegressor
-    gpr       scikit-learn's GaussianProcessRegressor, on sets of at most 2000 training rows
+    gpr       scikit-learn's GaussianProcessRegressor, on sets of at most 1000 training rows
     ridge     scikit-learn's BayesianRidge
     ngboost   NGBoost, if it is installed
 """
