@@ -269,8 +269,8 @@ def test_memory_of_a_stream_is_constant(estimator, size):
         gc.collect()
         return sys.getallocatedblocks()
 
-    before = allocated(100)
-    assert allocated(1000) - before < 200  # an object that stayed would be one each call
+    before = allocated(200)
+    assert allocated(1000) - before < 500  # an object that stayed would be one each call
 
 
 # Prequential scores
