@@ -22,13 +22,13 @@ from ._progress import Progress
 from ._scaling import Moments
 from ._split import hold_out
 from ._state import Origin, from_plain, to_plain
-from ._threads import suitable_threads
 from ._validation import check_rng, check_weight, check_X_cov, check_X_std, is_plain, known_frame
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import calibrate
 from .engine.full import check_size, full_prior
 from .engine.learning import Network, Rows, Settings, batches, learn_stream, predict_moments
 from .engine.network import draw_prior
+from .engine.threads import threads_for_layers
 from .engine.training import History, fit_epochs
 from .engine.units import rescale_inputs
 
@@ -181,7 +181,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 self._change_units(net, before)
             settings = self._settings(net, len(data.weight))
             prepared = self._prepare(data, net)
-            with suitable_threads(net, settings.batch_size):
+            with threads_for_layers(net.layers, settings.batch_size):
                 log_lik = float(learn_stream(net, prepared, settings).mean())
             log_lik += self._score_offset()
             if self._targets_have_units():
@@ -313,7 +313,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
 
         total = None if validation is None else data.weight.sum()
         settings = self._settings(net, train.shape[1], total)
-        with progress, suitable_threads(net, settings.batch_size):
+        with progress, threads_for_layers(net.layers, settings.batch_size):
             history = fit_epochs(
                 net,
                 rows,

@@ -1,12 +1,13 @@
 """The inference engine: NumPy and SciPy only, nothing here knows scikit-learn.
 
-Read in this order, the modules are the paper: ``gaussian`` (moments of products, Eq. 3-6),
-``activations`` (Eq. 11-12), ``network`` (prior, forward and backward pass, Eq. 8-10 and 14-16),
+Read in this order, the modules are the paper: ``gaussian`` (the density), ``activations``
+(Eq. 11-12), ``network`` (prior, forward and backward pass, Eq. 8-10 and 14-16),
 ``batch`` (rows of a batch are correlated), ``noise`` (observation model, Eq. 1 and 14), ``tree``
 (classes, App. C), ``inputs`` (uncertain inputs in predictions, Eq. 18), ``full`` (full covariances,
 Eq. 10-16), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
-stopping). ``keys`` finds copies of rows, ``units`` says the same in other units, ``merging`` joins
-posteriors of different rows.
+stopping), ``calibration`` (how sure a mixture should be). ``keys`` finds copies of rows, ``units``
+says the same in other units, ``merging`` joins posteriors of different rows, ``threads`` keeps small
+products on one thread.
 
 Arrays may carry leading axes, as in ``numpy.linalg``: each index is a network of its own.
 """

@@ -19,6 +19,7 @@ from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
 from .network import Layer, Tape, backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
+from .threads import threads_for_rows
 
 __all__ = [
     "Network", "Rows", "Settings", "batches", "learn_rows", "learn_stream", "predict_moments"
@@ -317,7 +318,8 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     layers = net.layers
     noise_var = net.noise_var.astype(layers[0].mu.dtype)
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
-    message = _message(layers, tape, batch, noise_var, joint)
+    with threads_for_rows(layers, tape.n_rows):
+        message = _message(layers, tape, batch, noise_var, joint)
     if net.learn_noise:
         _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
     nu, kappa = (_scatter(part, batch.outputs, mu_z) for part in (message.nu, message.kappa))

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
-BLOCK_PARAMETERS = 1 << 15
+BLOCK_PARAMETERS = 1 << 17
 EPS = {char: float(np.finfo(char).eps) for char in "fd"}
 
 
