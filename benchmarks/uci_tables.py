@@ -237,8 +237,8 @@ def draw(path: str, records: list[dict]) -> None:
                 f / b if score == "rmse" else f - b for f, b in zip(found, base, strict=True)
             ]
             ax.errorbar(
-                at, [r.mean() for r in relative], [r.std() for r in relative], fmt="o", ms=4,
-                capsize=2, label=method,
+                at, [r.mean() for r in relative], [r.std() for r in relative], fmt="sod"[number],
+                ms=5, capsize=2, label=method,
             )  # fmt: skip
     axes[0].set(yscale="log", title="RMSE / the paper's (less is better)")
     axes[1].set_yscale("symlog", linthresh=1)
