@@ -93,3 +93,14 @@ def test_links_between_pages_lead_somewhere():
             elif target.startswith("auto_examples/plot_"):
                 name = Path(target).stem
                 assert (ROOT / "examples" / f"{name}.py").exists(), f"{page.name}: {target}"
+
+
+PAGES = [ROOT / "README.md", *sorted(DOC.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_rows_of_a_table_have_the_columns_of_its_header(page):
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+        header, *rows = table.splitlines()
+        for row in rows:
+            assert row.count("|") == header.count("|"), row
