@@ -36,7 +36,7 @@ __all__ = ["BaseTAGI"]
 
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
-AUTO_HALF_LIFE = 3.0  # of a stream: rows for each parameter of the network
+AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 
 

@@ -1,4 +1,4 @@
-"""The inference engine: NumPy and SciPy only, nothing here knows scikit-learn.
+"""The inference engine: NumPy, SciPy and threadpoolctl; nothing here knows scikit-learn.
 
 Read in this order, the modules are the paper: ``gaussian`` (the density), ``activations``
 (Eq. 11-12), ``network`` (prior, forward and backward pass, Eq. 8-10 and 14-16),
