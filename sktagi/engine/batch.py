@@ -19,6 +19,7 @@ other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -32,18 +33,23 @@ OWN_SHARE = 0.01
 def hidden_correlation(layers: Sequence[Layer], tape: Tape) -> np.ndarray | None:
     """Correlation between rows of what enters the last layer; None for a linear model."""
     rho = None
+    uncertain = tape.units[0].var_a is not None
     for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
         mean_var = _mean_of_columns(layer.var)
-        variance = _weighted_sum(units.sq_a, mean_var)
+        cov = _gram(units.mu_a, mean_var)
         if units.var_a is not None:
             sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
             moment = _mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
-            variance += _weighted_sum(units.var_a, moment)
-        scale = 1 / np.sqrt(variance)
-        cov = _gram(units.mu_a, mean_var, scale)
         if rho is not None:
-            rho *= _gram(np.sqrt(units.var_a), moment, scale)
+            rho *= _gram(np.sqrt(units.var_a), moment)
             cov += rho
+        if uncertain:  # the variance is more than what the diagonal of c has
+            variance = _weighted_sum(units.sq_a, mean_var) + _weighted_sum(units.var_a, moment)
+        else:
+            variance = np.einsum("...ii->...i", cov)
+        scale = 1 / np.sqrt(variance)
+        cov *= scale[..., :, None]
+        cov *= scale[..., None, :]
         rho = cov
     return rho
 
@@ -87,21 +93,22 @@ def output_covariance(
 
 
 def _mean_of_columns(values: np.ndarray) -> np.ndarray:
-    n_columns = values.shape[-1]
-    return values @ np.full(n_columns, 1 / n_columns, values.dtype)  # quicker than mean
+    return values @ _averager(values.shape[-1], values.dtype.char)  # quicker than mean
 
 
-def _gram(a, weights: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """sum_k weights_k a_ik a_jk scale_i scale_j."""
+@cache
+def _averager(n: int, dtype: str) -> np.ndarray:
+    return np.full(n, 1 / n, dtype)
+
+
+def _gram(a, weights: np.ndarray) -> np.ndarray:
+    """sum_k weights_k a_ik a_jk."""
     if isinstance(a, np.ndarray):
         scaled = a * np.sqrt(weights)[..., None, :]
-        scaled *= scale[..., None]
         return scaled @ scaled.swapaxes(-1, -2)
     if weights.ndim > 1:
-        return np.stack([_gram(a, *part) for part in zip(weights, scale, strict=True)])
-    values = a.data * np.sqrt(weights)[a.indices]
-    values *= np.repeat(scale, np.diff(a.indptr))
-    scaled = with_values(a, values)
+        return np.stack([_gram(a, part) for part in weights])
+    scaled = with_values(a, a.data * np.sqrt(weights)[a.indices])
     return (scaled @ scaled.T).toarray()
 
 

@@ -216,12 +216,15 @@ class _Learner:
         self.joint = settings.joint
         self.tapes: dict[int, Tape] = {}
         self.number = 0  # of the next batch
+        n_in = net.layers[0].mu.shape[-2]
+        self.occurs, self.place = np.zeros(n_in, bool), np.empty(n_in, np.int32)
+        self.fetched: np.ndarray | None = None
         self.keep = None
         if settings.half_life is not None:
             elapsed = np.moveaxis(totals, -1, 0)[..., None, None] / settings.half_life
             self.keep = np.exp2(-elapsed).astype(net.layers[0].mu.dtype)
             self.elapsed = elapsed.reshape(len(elapsed), -1)[:, 0].cumsum()
-            self.faded = np.zeros(net.layers[0].mu.shape[-2])
+            self.faded = np.zeros(n_in)
 
     def learn(self, rows: Rows, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Learn some batches; moments of their outputs before that, noise included."""
@@ -260,18 +263,37 @@ class _Learner:
         """Only the parameters of the features that occur take part."""
         first, *others = self.net.layers
         touched: Any = slice(None)
+        layer = first
         if batch.var_x is None:
-            touched, places = np.unique(batch.x.indices, return_inverse=True)
+            touched, places = self._occurring(batch.x.indices)
             shape = batch.x.shape[0], len(touched)
             x = sparse.csr_array((batch.x.data, places, batch.x.indptr), shape=shape)
             batch = batch._replace(x=x)
-        layer = Layer(first.mu[touched], first.var[touched], first.var_prior[touched])
+            layer = self._fetch(first, touched)
         if self.keep is not None:
             self._fade([layer], touched, self.elapsed[self.number])
             forget(others, self.keep[self.number])
         moments = self._learn(replace(self.net, layers=[layer, *others]), batch)
-        first.mu[touched], first.var[touched] = layer.mu, layer.var
+        if layer is not first:
+            first.mu[touched], first.var[touched] = layer.mu, layer.var
         return moments
+
+    def _occurring(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The features that occur, in order, and for each of those given its place among them."""
+        self.occurs[features] = True
+        touched = np.flatnonzero(self.occurs)
+        self.occurs[touched] = False
+        self.place[touched] = np.arange(len(touched))
+        return touched, self.place[features]
+
+    def _fetch(self, layer: Layer, touched: np.ndarray) -> Layer:
+        """The parameters of some features, copied into arrays that are used again."""
+        if self.fetched is None or self.fetched.shape[1] < len(touched):
+            self.fetched = np.empty((2, 5 * len(touched) // 4, layer.mu.shape[-1]), layer.mu.dtype)
+        mu, var = self.fetched[:, : len(touched)]
+        np.take(layer.mu, touched, axis=0, out=mu, mode="clip")  # the others of its modes copy
+        np.take(layer.var, touched, axis=0, out=var, mode="clip")
+        return Layer(mu, var, layer.var_prior[touched])
 
     def _fade(self, layers, features, until) -> None:
         """Forget what the parameters of some features have not forgotten yet."""
@@ -318,11 +340,13 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     layers = net.layers
     noise_var = net.noise_var.astype(layers[0].mu.dtype)
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
-    with threads_for_rows(layers, tape.n_rows):
-        message = _message(layers, tape, batch, noise_var, joint)
+    message = _message(layers, tape, batch, noise_var, joint)
     if net.learn_noise:
         _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
-    nu, kappa = (_scatter(part, batch.outputs, mu_z) for part in (message.nu, message.kappa))
+    nu, kappa = message.nu, message.kappa
+    if batch.outputs is not None:  # zero where an output is not observed
+        places = _places(mu_z, batch.outputs)
+        nu, kappa = _scatter(nu, places, mu_z), _scatter(kappa, places, mu_z)
     backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
     return mu_z, var_z + noise_var
 
@@ -337,23 +361,21 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int):
     return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
 
 
-def _scatter(values: np.ndarray, outputs: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    """Values for all outputs: zero where an output is not observed."""
-    if outputs is None:
-        return values
-    out = np.zeros_like(like)
-    out.reshape(-1)[_places(out, outputs)] = values
+def _scatter(values: np.ndarray, places: np.ndarray, like: np.ndarray) -> np.ndarray:
+    out = np.zeros(like.shape, like.dtype)
+    out.reshape(-1)[places] = values
     return out
 
 
 def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Where the outputs of the rows stand in memory."""
+    """Where the outputs that rows observe stand in memory."""
     first = np.arange(0, values.size, values.shape[-1])
     return outputs + first.reshape(*values.shape[:-1], 1)
 
 
 def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Message:
-    mu_z, var_z, y, weight = tape.units[-1].mu_z, tape.units[-1].var_z, batch.y, batch.weight
+    last = tape.units[-1]
+    mu_z, var_z, y, weight = last.mu_z, last.var_z, batch.y, batch.weight
     if batch.outputs is not None:
         places = _places(mu_z, batch.outputs)
         mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
@@ -366,16 +388,20 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
         # jointly.
         if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
             return alone
-        leverage = _scatter(alone.leverage, batch.outputs, tape.units[-1].mu_z)
+        if batch.outputs is None:
+            leverage = alone.leverage
+        else:
+            leverage = _scatter(alone.leverage, places, last.mu_z)
         if leverage.sum(axis=-2).max() <= 2:
             return alone
-    shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
-    if joint:
-        return joint_message(mu_z, shared, own, y, noise_var, weight)
-    worse = _overshoots(alone, shared, own)
-    if not worse.any():
-        return alone
-    together = joint_message(mu_z, shared, own, y, noise_var, weight)
+    with threads_for_rows(layers, tape.n_rows):
+        shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
+        if joint:
+            return joint_message(mu_z, shared, own, y, noise_var, weight)
+        worse = _overshoots(alone, shared, own)
+        if not worse.any():
+            return alone
+        together = joint_message(mu_z, shared, own, y, noise_var, weight)
     return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
 
 

@@ -21,6 +21,7 @@ __all__ = [
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 17
 EPS = {char: float(np.finfo(char).eps) for char in "fd"}
+ONE = {char: np.ones((), char) for char in "fd"}  # quicker to add than a number of Python
 
 
 class Layer(NamedTuple):
@@ -48,8 +49,11 @@ def draw_prior(
     for n_in, n_out in pairwise(sizes):
         var_prior = np.full((n_in + 1, 1), weight_gain * 2.0 / (n_in + n_out))
         var_prior[-1] = bias_variance
-        draws = np.stack([rng.standard_normal((n_in + 1, n_out)) for rng in rngs])
-        mu = (draws * np.sqrt(var_prior)).astype(dtype)
+        draws = np.empty((len(rngs), n_in + 1, n_out))
+        for rng, draw in zip(rngs, draws, strict=True):
+            draw[...] = rng.standard_normal(draw.shape)
+        draws *= np.sqrt(var_prior)
+        mu = draws.astype(dtype, copy=False)
         var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers
@@ -78,6 +82,8 @@ class Units:
     inner_sq_w: np.ndarray
     weights_t: np.ndarray
     inner_sq_w_t: np.ndarray
+    mu_a_t: Any
+    sq_a_t: Any
 
 
 class Tape:
@@ -93,6 +99,8 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
+        # The quicker of two functions for small matrices; only matmul takes stacks of them.
+        self.product = np.dot if layers[0].mu.ndim == 2 else np.matmul
         self.units: list[Units] = []
         for layer, sq_w in zip(layers, squares, strict=True):
             n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
@@ -109,6 +117,9 @@ class Tape:
                 units.inner_sq_w = sq_w[..., :-1, :]
                 units.inner_sq_w_t = units.inner_sq_w.swapaxes(-1, -2)
                 units.weights_t = layer.mu[..., :-1, :].swapaxes(-1, -2)
+                units.mu_a_t = units.mu_a.swapaxes(-1, -2)
+                units.sq_a_t = units.sq_a.swapaxes(-1, -2)
+                units.nu, units.kappa = np.empty((2, *lead, n_rows, n_in), dtype)
             self.units.append(units)
 
 
@@ -124,17 +135,19 @@ def forward(
     if tape is None:
         lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
         tape = Tape(layers, lead, x.shape[-2])
-    product = _product(layers[0].mu)
+    product = tape.product
     # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b
     first, *others = tape.units
     layer, *other_layers = layers
     first.mu_a, first.var_a = x, var_x
     if isinstance(x, np.ndarray):
         first.sq_a = np.square(x)
+        first.mu_a_t, first.sq_a_t = x.swapaxes(-1, -2), first.sq_a.swapaxes(-1, -2)
         product(x, layer.mu, out=first.mu_z)
         product(first.sq_a, layer.var, out=first.var_z)
     else:
         first.sq_a = with_values(x, np.square(x.data))
+        first.mu_a_t, first.sq_a_t = x.T, first.sq_a.T
         first.mu_z[...] = _sparse_matmul(x, layer.mu)
         first.var_z[...] = _sparse_matmul(first.sq_a, layer.var)
     if var_x is not None:
@@ -161,36 +174,34 @@ def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_
     """
     if one_row is None:
         one_row = tape.n_rows == 1
-    product = _product(layers[0].mu)
+    product = tape.product
     for layer, units in zip(reversed(layers), reversed(tape.units), strict=True):
         message = nu, kappa
         if units.jac is not None:  # the message to the layer below, before the update
-            if units.nu is None:
-                units.nu, units.kappa = np.empty((2, *units.jac.shape), units.jac.dtype)
             nu = product(nu, units.weights_t, out=units.nu)
             kappa = product(kappa, units.inner_sq_w_t, out=units.kappa)
             nu *= units.jac
             kappa *= units.jac
             kappa *= units.jac
-        _update(layer, units, *message, one_row, keep_next)
+        _update(layer, units, product, *message, one_row, keep_next)
 
 
-def _update(layer: Layer, units: Units, nu, kappa, one_row, keep_next) -> None:
+def _update(layer: Layer, units: Units, product, nu, kappa, one_row, keep_next) -> None:
     """Eq. 16 for the parameters of a layer, a block of rows of the weight matrix at a time."""
     mu, var, var_prior = layer
     sq_w = units.sq_w
-    if not isinstance(units.mu_a, np.ndarray):
-        d_mu, d_var = _sparse_matmul(units.mu_a.T, nu), _sparse_matmul(units.sq_a.T, kappa)
+    mu_a, sq_a = units.mu_a_t, units.sq_a_t
+    if not isinstance(mu_a, np.ndarray):
+        d_mu, d_var = _sparse_matmul(mu_a, nu), _sparse_matmul(sq_a, kappa)
         _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
         return
-    mu_a, sq_a = units.mu_a.swapaxes(-1, -2), units.sq_a.swapaxes(-1, -2)
     n_in = mu.shape[-2]
-    step = n_in if mu.size <= BLOCK_PARAMETERS else max(1, BLOCK_PARAMETERS * n_in // mu.size)
     if units.d_mu is None:
+        step = n_in if mu.size <= BLOCK_PARAMETERS else max(1, BLOCK_PARAMETERS * n_in // mu.size)
         units.d_mu, units.d_var = np.empty((2, *mu.shape[:-2], step, mu.shape[-1]), mu.dtype)
     d_mu, d_var = units.d_mu, units.d_var
+    step = d_mu.shape[-2]
     if step == n_in:
-        product = _product(mu)
         product(mu_a, nu, out=d_mu)
         product(sq_a, kappa, out=d_var)
         _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
@@ -213,7 +224,7 @@ def _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next) -> 
     # One row, exact: S (1 - F). F < 1, but may round to 1, when 1 - F is below epsilon.
     # Several: S / (1 + F), the same to first order, which stays positive for any F.
     if one_row is False:
-        d_var += 1
+        d_var += ONE[d_var.dtype.char]
         var /= d_var
     else:
         several = 1 / (1 + d_var) if one_row is not True else None
@@ -236,11 +247,6 @@ def _forget(var, var_prior, keep, work=None) -> None:
     shrink = np.multiply(var, (1 - keep) / var_prior, out=work)
     shrink += keep
     var /= shrink
-
-
-def _product(weights: np.ndarray) -> Callable:
-    """The quicker of two functions for small matrices; only matmul takes stacks of them."""
-    return np.dot if weights.ndim == 2 else np.matmul
 
 
 def with_values(a, values: np.ndarray):

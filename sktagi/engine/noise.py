@@ -50,7 +50,11 @@ class Message(NamedTuple):
 
 def independent_message(mu_z, var_z, y, noise_var, weight=None) -> Message:
     """Each row as if it were alone (Eq. 14)."""
-    kappa = 1 / (var_z + noise_var) if weight is None else weight / (weight * var_z + noise_var)
+    if weight is None:
+        kappa = var_z + noise_var
+        np.reciprocal(kappa, out=kappa)
+    else:
+        kappa = weight / (weight * var_z + noise_var)
     nu = y - mu_z
     nu *= kappa
     return Message(nu, kappa, kappa * var_z)
