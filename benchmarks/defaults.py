@@ -79,6 +79,7 @@ class _Uncalibrated:
     def fit(self, X, y):
         self.model.fit(X, y)
         self.model._net.temperature = self.model._net.noise_scale = 1.0
+        self.model._net.tails = None
 
     def __getattr__(self, name):
         return getattr(self.model, name)

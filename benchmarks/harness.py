@@ -27,7 +27,7 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
 import sktagi
-from sktagi.metrics import gaussian_log_likelihood
+from sktagi.metrics import gaussian_log_likelihood, interval_coverage
 
 __all__ = ["add_run_options", "evaluate", "positive", "positive_number", "read", "run"]
 
@@ -192,14 +192,22 @@ def evaluate(model, X_train, y_train, X_test, y_test, *, has_std: bool = True) -
     }
     if has_std:
         result["coverage"] = {
-            str(level): float(np.mean(residual < quantile * std))
-            for level, quantile in ((50, 0.6745), (90, 1.6449), (95, 1.96))
+            str(level): _coverage(model, X_test, y_test, mean, std, level / 100)
+            for level in (50, 90, 95)
         }
         if hasattr(model, "log_likelihood"):
             result["log_likelihood"] = model.log_likelihood(X_test, y_test)
         else:
             result["log_likelihood"] = float(gaussian_log_likelihood(y_test, mean, std))
     return result
+
+
+def _coverage(model, X, y, mean, std, coverage: float) -> float:
+    """Share of targets in the model's own intervals, or in those of a Gaussian."""
+    if not hasattr(model, "predict_interval"):
+        return interval_coverage(y, mean, std, coverage=coverage)
+    low, high = model.predict_interval(X, coverage).T
+    return float(np.mean((low <= y) & (y <= high)))
 
 
 class _Interrupt:

@@ -136,6 +136,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
                 net = self._net.copy()
                 if self.max_iter > 0:  # calibrated anew
                     net.temperature = net.noise_scale = 1.0
+                    net.tails = None
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data, member_rngs)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["fitted_part", "mean_and_std"]
+from .engine.learning import Network
+
+__all__ = ["fitted_part", "mean_and_std", "own_interval"]
 
 
 def fitted_part(estimator):
@@ -25,6 +27,20 @@ def mean_and_std(estimator, X, **inputs) -> tuple[np.ndarray, np.ndarray]:
     if not (isinstance(predicted, tuple) and len(predicted) == 2):
         raise TypeError(_no_std(estimator))
     return predicted
+
+
+def own_interval(estimator, X, coverage: float) -> np.ndarray | None:
+    """What ``predict_interval`` gives, also at the end of a pipeline; None if it is not ours.
+
+    Other packages have methods of this name that mean something else.
+    """
+    estimator = fitted_part(estimator)
+    if hasattr(estimator, "named_steps"):
+        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+        return own_interval(estimator[-1], X, coverage)
+    if not isinstance(getattr(estimator, "_net", None), Network):
+        return None
+    return estimator.predict_interval(X, coverage)
 
 
 def _no_std(estimator) -> str:

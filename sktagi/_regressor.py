@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -11,6 +10,7 @@ from ._base import BaseTAGI, Given
 from ._scaling import Moments
 from ._validation import check_count, check_coverage, check_probabilities, check_rng, is_plain
 from .engine.noise import GaussianOutputs
+from .engine.shape import standard_quantiles
 from .engine.training import NOISE_VAR_RANGE
 from .engine.units import rescale_outputs
 from .metrics import gaussian_log_likelihood
@@ -268,7 +268,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Features.
 
         return_std : bool, default=False
-            Return the predictive standard deviation too: of the network and of the noise.
+            Return the predictive standard deviation too: of the network and of the noise. What
+            lies within some of them is not what a Gaussian says if the errors are not Gaussian:
+            see `predict_interval`.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -321,7 +323,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
 
     def predict_quantiles(self, X, quantiles, X_std=None, X_cov=None):
-        """Quantiles of the predictive distribution, a Gaussian.
+        """Quantiles of the predictive distribution.
+
+        They lie around predict's mean, in units of its std, as far as the errors of the rows that
+        ``fit`` has held out are spread: ``early_stopping`` and ten of them for each member are
+        needed. Otherwise the distribution is a Gaussian, as it is for all other methods. It is
+        symmetric: the median is the mean.
 
         Parameters
         ----------
@@ -346,10 +353,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         quantiles = check_probabilities(quantiles, "quantiles")
         mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
-        return mean[..., None] + std[..., None] * ndtri(quantiles).astype(std.dtype)
+        widths = standard_quantiles(self._net.tails, quantiles)
+        if self._y_ndim == 1:
+            widths = widths[0]
+        return mean[..., None] + std[..., None] * widths.astype(std.dtype)
 
     def predict_interval(self, X, coverage=0.9, X_std=None, X_cov=None):
         """Central interval that holds the target with probability ``coverage``.
+
+        Its ends are two of `predict_quantiles`, which follow the shape of held-out errors: it may
+        be narrower or wider than that of a Gaussian with predict's std.
 
         Parameters
         ----------
@@ -379,7 +392,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None, X_cov=None):
         """Draw targets from the predictive distribution of each row.
 
-        That is a Gaussian with predict's mean and std; rows are drawn independently of each other.
+        That is a Gaussian with predict's mean and std, without the shape of `predict_quantiles`;
+        rows are drawn independently of each other.
 
         Parameters
         ----------
@@ -411,7 +425,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return (mean[..., None] + std[..., None] * draws).astype(mean.dtype)
 
     def log_likelihood(self, X, y, sample_weight=None, X_std=None, X_cov=None):
-        """Mean log predictive density of y.
+        """Mean log predictive density of y, that of a Gaussian with predict's mean and std.
 
         Parameters
         ----------

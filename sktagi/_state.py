@@ -11,7 +11,8 @@ Version 1
     n_out), the last row the bias, and ``var_prior``, (n_in + 1, 1), or of ``FullLayer`` with
     ``cov``, (members, P, P), and ``fading``, (members,), for ``var``; ``activation``, a name;
     ``outputs``, ``GaussianOutputs`` or ``ClassTree``; ``noise_var``; ``learn_noise``;
-    ``rows_learned``; ``temperature`` and ``noise_scale``, factors of predictions.
+    ``rows_learned``; ``temperature`` and ``noise_scale``, factors of predictions; ``tails``, the
+    shares of errors outside the intervals that leave ``TAILS`` of a Gaussian outside, or None.
 ``_x_moments``, ``_y_moments`` (regressor)
     ``Moments``: the running statistics of features and targets.
 ``_prequential``

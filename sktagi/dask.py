@@ -19,7 +19,7 @@ from ._labels import as_labels, distinct_labels
 from ._params import check_params
 from ._progress import Progress
 from ._validation import check_rng
-from .engine.calibration import HeldOut, predict_held_out, score_noise, set_calibration
+from .engine.calibration import HeldOut, predict_held_out, set_calibration
 from .engine.learning import (
     NOISE_VAR_RANGE,
     Network,
@@ -258,8 +258,8 @@ def _counts(held: HeldOut | None):
     return 0 if held is None else held.counts
 
 
-def _score_noise(held: HeldOut | None, outputs, noise):
-    return 0.0 if held is None else score_noise(outputs, held, noise)
+def _answer(held: HeldOut | None, question, given):
+    return 0.0 if held is None else question(held, *given)
 
 
 # What runs where the call was made
@@ -329,12 +329,12 @@ def _calibrate(client, net: Network, shards) -> None:
     held = client.map(_held_out, shards, net=net, pure=False)
     counts = sum(client.gather(client.map(_counts, held, pure=False)))
 
-    def score(noise):
-        tasks = client.map(_score_noise, held, outputs=net.outputs, noise=noise, pure=False)
+    def ask(question, *given):
+        tasks = client.map(_answer, held, question=question, given=given, pure=False)
         return sum(client.gather(tasks))
 
     if counts.min() >= MIN_ROWS_FOR_NOISE:
-        set_calibration(net, counts, score)
+        set_calibration(net, counts, ask)
 
 
 def _combined_scores(net: Network, learnt, n_validation: int):

@@ -234,6 +234,7 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         assert expected.temperature != 1
         assert net.temperature == expected.temperature
         np.testing.assert_allclose(net.noise_scale, expected.noise_scale, rtol=1e-9)
+        np.testing.assert_allclose(net.tails, expected.tails, rtol=1e-9)
 
 
 def test_statistics_of_shards_are_those_of_all_training_rows(client):

@@ -5,9 +5,9 @@ Read in this order, the modules are the paper: ``gaussian`` (the density), ``act
 ``batch`` (rows of a batch are correlated), ``noise`` (observation model, Eq. 1 and 14), ``tree``
 (classes, App. C), ``inputs`` (uncertain inputs in predictions, Eq. 18), ``full`` (full covariances,
 Eq. 10-16), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
-stopping), ``calibration`` (how sure a mixture should be). ``keys`` finds copies of rows, ``units``
-says the same in other units, ``merging`` joins posteriors of different rows, ``threads`` keeps
-small products on one thread.
+stopping), ``calibration`` (how sure a mixture should be), ``shape`` (quantiles of errors that are
+not Gaussian). ``keys`` finds copies of rows, ``units`` says the same in other units, ``merging``
+joins posteriors of different rows, ``threads`` keeps small products on one thread.
 
 Arrays may carry leading axes, as in ``numpy.linalg``: each index is a network of its own.
 """

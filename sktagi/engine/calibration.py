@@ -12,6 +12,13 @@ maximise the likelihood of all held-out rows in this sense; with one member it i
 rows have chosen the epoch at which a member stopped, which makes their errors a little smaller than
 those of new rows: the variances found grow by a few parts in the number of a member's rows.
 
+With the variances goes the shape of the errors (``shape``), of which the standard deviation says
+nothing: how they are distributed over the held-out rows, each in units of its own standard
+deviation. There the members' disagreement is that of the others, which all have learnt the row:
+var(m_j) over all members would grow with the very error that it is to measure, and hide the tails.
+That makes it too small, so the errors are scaled to a mean square of 1: the scale of predictions is
+their standard deviation, and nothing but the shape is taken from here.
+
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
 data would. It is not lowered unless the rows speak clearly for less. Both belong to predictions
 alone: what is learnt later goes on from the posterior as it was learnt.
@@ -27,9 +34,10 @@ import numpy as np
 
 from .keys import join_keys, row_keys
 from .learning import Network, Rows, batches, predict_moments
+from .shape import blend_tails, sum_outside
 from .training import MIN_ROWS_FOR_NOISE, own_moments, search_noise
 
-__all__ = ["HeldOut", "calibrate", "predict_held_out", "score_noise", "set_calibration"]
+__all__ = ["HeldOut", "calibrate", "predict_held_out", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.arange(9)
 # Log-likelihood that a lower temperature has to gain.
@@ -45,8 +53,9 @@ class HeldOut(NamedTuple):
     """Rows that members have held out, as the members that hold them out predict them."""
 
     mu_z: np.ndarray  # (n, n_outputs)
-    # (temperatures, n, n_outputs): what their errors should be, but for the noise
-    var_z: np.ndarray
+    var_z: np.ndarray  # (temperatures, n, n_outputs)
+    spread: np.ndarray  # (n, n_outputs): what their errors should be is var_z + spread + noise
+    spread_others: np.ndarray  # the same without the member that holds a row out
     y: np.ndarray
     weight: np.ndarray
     counts: np.ndarray  # (members,) distinct rows of each
@@ -58,7 +67,7 @@ def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
         return
     held = predict_held_out(net, data, validation)
     if held.counts.min() >= MIN_ROWS_FOR_NOISE:
-        set_calibration(net, held.counts, lambda noise: score_noise(net.outputs, held, noise))
+        set_calibration(net, held.counts, lambda question, *given: question(held, *given))
 
 
 def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> HeldOut:
@@ -67,13 +76,17 @@ def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> 
     counts = np.array(list(map(len, validation)))
     owner = np.repeat(np.arange(len(counts)), counts)
     means = predict_moments(net, held.x, held.var_x)[0].astype(np.float64)
-    spread = 2 * means.var(axis=0)
     var_z = []
     for temperature in TEMPERATURES:
         own = own_moments(replace(net, temperature=temperature).reported(), data, validation)
-        var_z.append(spread + np.concatenate([var_z for _, _, var_z in own]))
+        var_z.append(np.concatenate([var_z for _, _, var_z in own]))
     mu_z = means[owner, np.arange(len(owner))]
-    return HeldOut(mu_z, np.stack(var_z), held.y, held.weight, _distinct(held, counts))
+    others = (np.arange(len(counts))[:, None] != owner)[..., None] / max(len(counts) - 1, 1)
+    deviations = np.square(means - (others * means).sum(axis=0))
+    return HeldOut(
+        mu_z, np.stack(var_z), 2 * means.var(axis=0), 2 * (others * deviations).sum(axis=0),
+        held.y, held.weight, _distinct(held, counts),
+    )  # fmt: skip
 
 
 def _distinct(held: Rows, counts: np.ndarray) -> np.ndarray:
@@ -85,22 +98,46 @@ def _distinct(held: Rows, counts: np.ndarray) -> np.ndarray:
     return np.array([len(np.unique(part)) for part in parts])
 
 
-def score_noise(outputs, held: HeldOut, noise: np.ndarray) -> np.ndarray:
+# Questions to rows held out. What they answer adds up over rows.
+
+
+def score_noise(held: HeldOut, outputs, noise: np.ndarray) -> np.ndarray:
     """Summed log-likelihood (temperatures, grid, n) of noise variances (..., 1, n)."""
     scores = np.zeros((*noise.shape[:2], noise.shape[-1]))
     for part in batches(len(held.weight), BLOCK_ROWS):
         mu_z, y, weight = held.mu_z[part], held.y[part], held.weight[part]
         for score, var_z, tried in zip(scores, held.var_z[:, part], noise, strict=True):
-            log_lik = outputs.log_likelihood(mu_z, var_z + tried, y)
+            log_lik = outputs.log_likelihood(mu_z, held.spread[part] + var_z + tried, y)
             score += np.einsum("n,gno->go", weight, log_lik)
     return scores
 
 
-def set_calibration(net: Network, counts: np.ndarray, score: Callable) -> None:
-    """Calibrate, in place, by the ``score`` of noise variances over all rows held out.
+def count_outside(held: HeldOut, chosen: int, noise: np.ndarray, scale) -> np.ndarray:
+    """The weight outside each interval (levels, n_outputs), of errors over ``scale``."""
+    return sum_outside(_standardised(held, chosen, noise) / scale, held.weight)
 
-    It is asked three times, and adds up over rows: they may be in several places.
+
+def sum_squares(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
+    """The weight of the rows, and that of their squared errors, (2, n_outputs)."""
+    squares = np.square(_standardised(held, chosen, noise))
+    weight = held.weight.astype(np.float64)
+    return np.stack([np.full(squares.shape[1], weight.sum()), weight @ squares])
+
+
+def _standardised(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
+    return (held.y - held.mu_z) / np.sqrt(held.spread_others + held.var_z[chosen] + noise)
+
+
+def set_calibration(net: Network, counts: np.ndarray, ask: Callable) -> None:
+    """Calibrate, in place, by the rows held out, which may be in several places.
+
+    ``ask(question, *given)`` is the sum of ``question(held, *given)`` over them; it is asked five
+    times, three of them for the noise.
     """
+
+    def score(noise):
+        return ask(score_noise, net.outputs, noise)
+
     start = net.noise_var.mean(axis=0)
     everywhere = np.broadcast_to(start, (len(TEMPERATURES), *start.shape))
     if net.learn_noise:
@@ -114,3 +151,7 @@ def set_calibration(net: Network, counts: np.ndarray, score: Callable) -> None:
     net.noise_var[...] = start  # one noise for all members
     if net.learn_noise:
         net.noise_scale = noise[chosen] * growth / start
+    weight, squares = ask(sum_squares, chosen, noise[chosen])
+    scale = np.sqrt(np.maximum(squares / weight, np.finfo(np.float64).tiny))
+    outside = ask(count_outside, chosen, noise[chosen], scale)
+    net.tails = blend_tails(outside, counts.sum())

@@ -79,6 +79,8 @@ class Network:
     # does not.
     temperature: float = 1.0
     noise_scale: Any = 1.0
+    # (levels, n_outputs), the shape of errors (``shape``); None is a Gaussian.
+    tails: np.ndarray | None = None
 
     def __post_init__(self):
         if not self.rows_learned.size:
@@ -92,7 +94,7 @@ class Network:
         layers = [_change(layer, np.copy) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var.copy(), self.learn_noise,
-            self.rows_learned.copy(), self.temperature, self.noise_scale,
+            self.rows_learned.copy(), self.temperature, self.noise_scale, self.tails,
         )  # fmt: skip
 
     def members(self, numbers) -> Network:
@@ -100,7 +102,7 @@ class Network:
         layers = [_change(layer, lambda values: values[numbers]) for layer in self.layers]
         return Network(
             layers, self.activation, self.outputs, self.noise_var[numbers], self.learn_noise,
-            self.rows_learned[numbers], self.temperature, self.noise_scale,
+            self.rows_learned[numbers], self.temperature, self.noise_scale, self.tails,
         )  # fmt: skip
 
     def reported(self) -> Network:

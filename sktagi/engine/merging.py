@@ -13,6 +13,7 @@ import numpy as np
 
 from .learning import Network
 from .network import Layer
+from .shape import TAILS
 
 __all__ = ["merge_networks"]
 
@@ -31,6 +32,9 @@ def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
     # Shards that were calibrated each for itself: the mean of what they found.
     merged.temperature = float(_geometric_mean([net.temperature for net in nets]))
     merged.noise_scale = _geometric_mean([net.noise_scale for net in nets])
+    if any(net.tails is not None for net in nets):
+        tails = [TAILS[:, None] if net.tails is None else net.tails for net in nets]
+        merged.tails = np.mean(np.broadcast_arrays(*tails), axis=0)
     return merged
 
 

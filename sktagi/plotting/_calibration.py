@@ -20,6 +20,10 @@ STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
 class IntervalCalibrationDisplay:
     """Observed coverage of central intervals against their nominal coverage.
 
+    The intervals are those of a Gaussian with the predicted mean and standard deviation, so that
+    all models are judged alike. ``TAGIRegressor.predict_interval`` corrects their coverage by what
+    ``fit`` has seen of the shape of errors.
+
     On the diagonal, intervals hold what they promise; below it the model is too sure, above it not
     sure enough. Several models may share axes. Make it with :meth:`from_estimator` or
     :meth:`from_predictions`.

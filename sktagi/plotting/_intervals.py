@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils import check_consistent_length
 
-from .._predictions import mean_and_std
+from .._predictions import mean_and_std, own_interval
 from .._validation import check_coverage
 from ._common import (
     column,
@@ -34,6 +34,9 @@ class PredictionIntervalDisplay:
 
     mean, std : ndarray of shape (n_points,)
         Predictive means and standard deviations.
+
+    interval : ndarray of shape (n_points, 2), default=None
+        Ends of the band; None are those of a Gaussian with this ``coverage``.
 
     x_observed, y_observed : ndarray of shape (n_samples,), default=None
         Observed targets.
@@ -75,12 +78,13 @@ class PredictionIntervalDisplay:
     """
 
     def __init__(
-        self, x, mean, std, *, x_observed=None, y_observed=None, coverage=0.9,
+        self, x, mean, std, *, interval=None, x_observed=None, y_observed=None, coverage=0.9,
         x_name="row, ordered by prediction", y_name="target",
     ):  # fmt: skip
         self.x = x
         self.mean = mean
         self.std = std
+        self.interval = interval
         self.x_observed = x_observed
         self.y_observed = y_observed
         self.coverage = coverage
@@ -93,6 +97,9 @@ class PredictionIntervalDisplay:
         band_kwargs=None, point_kwargs=None,
     ):  # fmt: skip
         """Predict and draw.
+
+        The band is that of ``predict_interval`` if the estimator is a TAGIRegressor, or a pipeline
+        or a search of one, and that of a Gaussian otherwise.
 
         Parameters
         ----------
@@ -126,15 +133,17 @@ class PredictionIntervalDisplay:
             check_consistent_length(X, y)
         axis = feature_axis(X)
         mean, std = mean_and_std(estimator, axis.X)
+        interval = own_interval(estimator, axis.X, check_coverage(coverage))
+        if interval is not None and interval.ndim == 3:
+            interval = interval[:, target]
         if axis.x is None:
-            return cls.from_predictions(
-                y, mean, std, coverage=coverage, target=target, ax=ax, line_kwargs=line_kwargs,
-                band_kwargs=band_kwargs, point_kwargs=point_kwargs,
-            )  # fmt: skip
+            display = cls._of_predictions(y, mean, std, interval, None, coverage, target)
+            return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
         display = cls(
             axis.x,
             column(mean, "mean", target),
             column(std, "std", target),
+            interval=interval,
             x_observed=None if y is None else column(X, "X"),
             y_observed=None if y is None else column(y, "y", target),
             coverage=coverage,
@@ -148,7 +157,7 @@ class PredictionIntervalDisplay:
         cls, y_true, mean, std, *, x=None, coverage=0.9, target=0, ax=None, line_kwargs=None,
         band_kwargs=None, point_kwargs=None,
     ):  # fmt: skip
-        """Draw predictions.
+        """Draw predictions, with intervals of a Gaussian.
 
         Parameters
         ----------
@@ -178,18 +187,22 @@ class PredictionIntervalDisplay:
         display : PredictionIntervalDisplay
             The drawn display.
         """
+        display = cls._of_predictions(y_true, mean, std, None, x, coverage, target)
+        return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
+
+    @classmethod
+    def _of_predictions(cls, y_true, mean, std, interval, x, coverage, target):
         y, mean, std = one_target(mean if y_true is None else y_true, mean, std, target)
         given = mean if x is None else position(x, mean)
         order = np.argsort(given, kind="stable")
         x_plot = np.arange(len(mean), dtype=float) if x is None else given[order]
         y_observed = None if y_true is None else y[order]
         x_name = "row, ordered by prediction" if x is None else name_of(x, default="x")
-        display = cls(
-            x_plot, mean[order], std[order], x_observed=None if y_observed is None else x_plot,
-            y_observed=y_observed, coverage=coverage, x_name=x_name,
-            y_name=name_of(y_true, target),
+        return cls(
+            x_plot, mean[order], std[order], interval=None if interval is None else interval[order],
+            x_observed=None if y_observed is None else x_plot, y_observed=y_observed,
+            coverage=coverage, x_name=x_name, y_name=name_of(y_true, target),
         )  # fmt: skip
-        return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
 
     def plot(self, ax=None, line_kwargs=None, band_kwargs=None, point_kwargs=None):
         """Draw what the display holds.
@@ -209,10 +222,13 @@ class PredictionIntervalDisplay:
         """
         coverage = check_coverage(self.coverage)
         self.figure_, self.ax_ = draw_on(ax)
-        half_width = ndtri((1 + coverage) / 2) * self.std
         band = {"color": "C0", "alpha": 0.3, "linewidth": 0, "zorder": 1}
         band["label"] = f"{100 * coverage:g} % interval"
-        low, high = self.mean - half_width, self.mean + half_width
+        if self.interval is None:
+            half_width = ndtri((1 + coverage) / 2) * self.std
+            low, high = self.mean - half_width, self.mean + half_width
+        else:
+            low, high = np.asarray(self.interval).T
         if len(self.x) == 1:  # an area over one point is nothing: draw the edge of it
             band["linewidth"] = 4
         self.band_ = self.ax_.fill_between(self.x, low, high, **{**band, **(band_kwargs or {})})
