@@ -4,6 +4,7 @@
     python -m benchmarks speed --data FOLDER        # with concrete, kin8nm and MNIST
     python -m benchmarks speed --cases small wide
     python -m benchmarks speed --cases growth --plot growth.png
+    python -m benchmarks speed --cases wide --profile   # and where the time of our fits goes
 
 Each line is a ratio of two medians over interleaved repeats in one run: the same network, rows,
 batches and epochs. "products" are the matrix products of the forward and the backward pass alone,
@@ -13,7 +14,9 @@ into arrays that exist: seven for a layer, four for the first.
 from __future__ import annotations
 
 import argparse
+import cProfile
 import os
+import pstats
 import subprocess
 import sys
 import tempfile
@@ -37,6 +40,14 @@ FIXED = dict(sigma_v=0.32, **ONE)
 LONG = dict(tol=0.0, n_iter_no_change=10**6)  # of an MLP: all epochs
 
 
+# What a fit spends its time on: functions of the engine, and what they call.
+PARTS = {
+    "forward pass": "forward", "covariance between rows": "output_covariance",
+    "joint conditioning": "joint_message", "backward pass": "backward",
+    "of that, elementwise": "_update_block", "prior": "draw_prior",
+}  # fmt: skip
+
+
 def measure(functions: dict[str, Callable], repeats: int) -> dict[str, float]:
     """The median of each function's seconds; the functions take turns."""
     times: dict[str, list[float]] = {name: [] for name in functions}
@@ -55,6 +66,25 @@ def report(case: str, seconds: dict[str, float], of: str, goal: float, note: str
             ratio = taken / seconds[of]
             cells = (case, name, f"{1e3 * taken:.4g} ms", f"{ratio:.2f} of {of}", goal, note)
             print("|", *(f"{cell} |" for cell in cells), flush=True)
+
+
+def shares(function: Callable) -> dict[str, float]:
+    """The parts of a fit's time; the profiler itself makes short functions look longer."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    stats = pstats.Stats(profile)
+    found = dict.fromkeys(PARTS, 0.0)
+    for (path, _, name), (_, _, _, seconds, _) in stats.stats.items():  # type: ignore[attr-defined]
+        for part, wanted in PARTS.items():
+            if name == wanted and os.sep + "engine" + os.sep in path:
+                found[part] += seconds / stats.total_tt  # type: ignore[attr-defined]
+    return found
+
+
+def print_shares(fits: dict[str, Callable]) -> None:
+    print("\n| fit |", " | ".join(PARTS), "|\n" + "|---" * (len(PARTS) + 1) + "|")
+    for name, function in fits.items():
+        print(f"| {name} |", *(f"{share:.0%} |" for share in shares(function).values()), flush=True)
 
 
 def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callable:
@@ -82,23 +112,63 @@ def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callabl
     return run
 
 
+def compiled(X, y, batch_size: int, epochs: int, threads: int) -> Callable | None:
+    """The same pass by pytagi, the authors' library in C++; None where it cannot be imported.
+
+    It wants batches of one size: the rows that are left over are left out.
+    """
+    try:
+        from pytagi import nn
+    except ImportError:
+        return None
+    X, y = X.astype(np.float32), y.astype(np.float32)
+    noise_var = np.full(batch_size, FIXED["sigma_v"] ** 2, np.float32)
+
+    def run():
+        net = nn.Sequential(nn.Linear(X.shape[1], 50), nn.ReLU(), nn.Linear(50, 1))
+        net.set_threads(threads)
+        updater = nn.OutputUpdater(net.device)
+        rng = np.random.default_rng(0)
+        for _ in range(epochs):
+            order = rng.permutation(len(y))
+            for start in range(0, len(y) - batch_size + 1, batch_size):
+                rows = order[start : start + batch_size]
+                net(X[rows].ravel())
+                updater.update(net.output_z_buffer, y[rows], noise_var, net.input_delta_z_buffer)
+                net.backward()
+                net.step()
+
+    return run
+
+
 def small(data, repeats):
     """One layer of 50 units, 927 rows with 8 features, float64, 40 epochs."""
     X, y = concrete(data)
-    mlp = MLPRegressor(hidden_layer_sizes=(50,), batch_size=10, max_iter=40, **LONG)
-    ours = TAGIRegressor(batch_size=10, batch_inference="independent", max_iter=40, **FIXED)
-    functions = {"MLPRegressor": lambda: mlp.fit(X, y), "independent": lambda: ours.fit(X, y)}
-    try:
-        import pytagi  # noqa: F401
-    except ImportError:
-        note = "pytagi is not installed"
-    else:
-        note = "pytagi is installed, and not measured"
-    report("1x50, B=10", measure(functions, repeats), "MLPRegressor", 0.25, note)
-    mlp_1 = MLPRegressor(hidden_layer_sizes=(50,), batch_size=1, max_iter=4, **LONG)
-    ours_1 = TAGIRegressor(batch_size=1, batch_inference="independent", max_iter=4, **FIXED)
-    functions = {"MLPRegressor": lambda: mlp_1.fit(X, y), "one call": lambda: ours_1.fit(X, y)}
-    report("1x50, one row at a time", measure(functions, repeats), "MLPRegressor", 0.25)
+    fits = {}
+    for case, name, batch_size, epochs in (
+        ("1x50, B=10", "independent", 10, 40),
+        ("1x50, one row at a time", "one call", 1, 4),
+    ):
+        setting = dict(batch_size=batch_size, max_iter=epochs)
+        mlp = MLPRegressor(hidden_layer_sizes=(50,), **setting, **LONG)
+        ours = TAGIRegressor(batch_inference="independent", **setting, **FIXED)
+        functions = {
+            "MLPRegressor": lambda mlp=mlp: mlp.fit(X, y),
+            name: lambda ours=ours: ours.fit(X, y),
+        }
+        for threads in (1, 2):
+            peer = compiled(X, y, batch_size, epochs, threads)
+            if peer is not None:
+                functions[f"pytagi, threads: {threads}"] = peer
+        seconds = measure(functions, repeats)
+        own = {key: seconds[key] for key in ("MLPRegressor", name)}
+        report(case, own, "MLPRegressor", 0.25, "" if peer else "pytagi cannot be imported")
+        if peer is not None:
+            quickest = min(list(seconds)[2:], key=seconds.get)  # type: ignore[arg-type]
+            own = {key: seconds[key] for key in (quickest, name)}
+            report(case, own, quickest, 1.0, "float32; the quicker of one and two threads")
+        fits[case] = functions[name]
+    return fits
 
 
 def joint(data, repeats):
@@ -117,6 +187,7 @@ def joint(data, repeats):
     of_one = {name: seconds[name] for name in ("joint", "5 members, joint")}
     report("1x50, B=64", {k: seconds[k] for k in ("independent", "joint")}, "independent", 1.5)
     report("1x50, B=64", of_one, "joint", 2.5)
+    return {f"1x50, B=64, {name}": function for name, function in functions.items()}
 
 
 def target(data, repeats):
@@ -172,6 +243,7 @@ def wide(data, repeats):
         "products": products((784, 100, 100, 11), len(X), 10, 1, np.float32),
     }
     report("MNIST rows, 2x100, B=10", measure(functions, repeats), "MLPClassifier", 0.35)
+    fits = {"MNIST rows, 2x100, B=10": functions["independent"]}
     X, y = X[:2000], y[:2000]
     for batch_size, goal in ((100, 1.3), (10, 1.6)):
         big = TAGIClassifier((800, 800), batch_size=batch_size, **own)
@@ -182,6 +254,8 @@ def wide(data, repeats):
             "independent, half_life": lambda faded=faded: faded.fit(X, y),
         }
         report(f"2x800, B={batch_size}", measure(functions, repeats), "products", goal)
+        fits[f"2x800, B={batch_size}"] = functions["independent"]
+    return fits
 
 
 def predict(data, repeats):
@@ -221,6 +295,7 @@ def sparse_rows(data, repeats):
         "joint, noise learnt, forgetting": lambda: one.fit(X, y),
     }
     report("sparse, 40,000 features, B=64", measure(functions, repeats), "MLPClassifier", 0.2)
+    return {"sparse, 40,000 features, B=64": functions["independent"]}
 
 
 def stream(data, repeats):
@@ -323,12 +398,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--data", help="folder with uci/ and mnist.npz; made data without it")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--profile", action="store_true", help="shares of the time of our fits")
     parser.add_argument("--plot", help="file for the picture of the case 'growth'")
 
 
 def main(args: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
     print("| case | what | median | ratio | goal | |\n|---|---|---|---|---|---|", flush=True)
+    profiled: dict[str, Callable] = {}
     for case in args.cases:
         more = {"plot": args.plot} if case == "growth" else {}
-        CASES[case](args.data, args.repeats, **more)
+        fits = CASES[case](args.data, args.repeats, **more)
+        if args.profile and fits:
+            profiled.update(fits)
+    if profiled:
+        print_shares(profiled)
