@@ -33,18 +33,19 @@ def fit_batches(
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data_option(parser)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--splits", type=positive, default=10, help="the first so many splits")
     add_run_options(parser, "batches")
 
 
 def main(args: argparse.Namespace) -> None:
-    about = {name: {"data": uci_digest(args.data, name)} for name in SETS}
-    n_splits = min(args.splits, *(len(load_uci(args.data, name)[2]) for name in SETS))
+    about = {name: {"data": uci_digest(args.data, name)} for name in args.sets}
+    n_splits = min(args.splits, *(len(load_uci(args.data, name)[2]) for name in args.sets))
     jobs = [
         {"name": name, "split": split, "batch_size": size, "batch_inference": how,
          "about": about[name]}
         for how in ("joint", "independent")
-        for name in SETS
+        for name in args.sets
         for size in SIZES
         for split in range(n_splits)
     ]  # fmt: skip
@@ -52,7 +53,7 @@ def main(args: argparse.Namespace) -> None:
     print("| inference | set | B=10 | B=50 | B=200 | all rows |")
     print("|---|---|---|---|---|---|")
     for how in ("joint", "independent"):
-        for name in SETS:
+        for name in args.sets:
             cells = [
                 np.mean(
                     [
