@@ -163,7 +163,7 @@ def beside_published(sets: dict[str, list[dict]]) -> list[str]:
     return [
         markdown([*header, *PUBLISHED], rows),
         f"First or tied for first against {', '.join(RIVALS)} in {first} of {2 * len(rows)} cells.",
-        "Mean coverage of 50, 90 and 95 % intervals: "
+        "Mean coverage of 50, 90 and 95 % intervals (`predict_interval`): "
         + ", ".join(f"{100 * c:.1f} %" for c in np.mean(coverages, axis=0)) + ".",
     ]  # fmt: skip
 
@@ -191,6 +191,10 @@ def all_methods(table: dict[str, dict], uneven: list[str]) -> list[str]:
     for title, cell in (("in 90 % intervals (%)", _inside), ("seconds, search included", _seconds)):
         rows = [[n, *(cell(sets.get(n, [])) for sets in table.values())] for n in sets_of(table)]
         parts.append(markdown([title, *(f"`{method}`" for method in table)], rows))
+    parts.append(
+        "Intervals are those of `predict_interval` where a method has it, and of a Gaussian with "
+        "the predicted mean and standard deviation otherwise."
+    )
     return parts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
@@ -351,12 +351,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         quantiles : ndarray of shape (n_samples, n_quantiles)
             ``(n_samples, n_targets, n_quantiles)`` for several targets.
         """
-        quantiles = check_probabilities(quantiles, "quantiles")
-        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
-        widths = standard_quantiles(self._net.tails, quantiles)
-        if self._y_ndim == 1:
-            widths = widths[0]
-        return mean[..., None] + std[..., None] * widths.astype(std.dtype)
+        check_is_fitted(self)
+        widths = standard_quantiles(self._net.tails, check_probabilities(quantiles, "quantiles"))
+        return self._around_mean(X, widths, X_std, X_cov)
 
     def predict_interval(self, X, coverage=0.9, X_std=None, X_cov=None):
         """Central interval that holds the target with probability ``coverage``.
@@ -385,9 +382,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
         """
+        check_is_fitted(self)
         coverage = check_coverage(coverage)
-        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
-        return self.predict_quantiles(X, ends, X_std=X_std, X_cov=X_cov)
+        lower = standard_quantiles(self._net.tails, np.array([(1 - coverage) / 2]))
+        return self._around_mean(X, np.hstack([lower, -lower]), X_std, X_cov)
+
+    def _around_mean(self, X, widths: np.ndarray, X_std, X_cov) -> np.ndarray:
+        """The mean and some standard deviations, (n_outputs or 1, n), more or less."""
+        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
+        if self._y_ndim == 1:
+            widths = widths[0]
+        return mean[..., None] + std[..., None] * widths.astype(std.dtype)
 
     def sample_y(self, X, n_samples=1, random_state=0, X_std=None, X_cov=None):
         """Draw targets from the predictive distribution of each row.

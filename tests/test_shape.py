@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.linear_model import BayesianRidge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_calibration import made
@@ -14,7 +15,14 @@ from test_calibration import made
 from sktagi import TAGIRegressor
 from sktagi.engine.calibration import OPTIMISM, calibrate
 from sktagi.engine.learning import predict_moments
-from sktagi.engine.shape import PRIOR_ROWS, TAILS, WIDTHS, blend_tails, standard_quantiles
+from sktagi.engine.shape import (
+    PRIOR_ROWS,
+    TAILS,
+    WIDTHS,
+    blend_tails,
+    standard_quantiles,
+    sum_outside,
+)
 from sktagi.merging import merge
 from sktagi.plotting import PredictionIntervalDisplay
 
@@ -68,9 +76,37 @@ def test_tails_are_the_shares_of_held_out_errors_outside(members):
     for tail, width, seen in zip(TAILS[1:-1], WIDTHS[:0:-1], net.tails[1:-1, 0], strict=True):
         share = weights[errors > width].sum() / weights.sum()
         assert tail == pytest.approx(2 * stats.norm.sf(width))
-        expected = (150 * share + PRIOR_ROWS * tail) / (150 + PRIOR_ROWS)
+        n_rows = weights.sum() ** 2 / (weights**2).sum()
+        expected = (n_rows * share + PRIOR_ROWS * tail) / (n_rows + PRIOR_ROWS)
         assert seen == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(net.tails[[0, -1], 0], [0, 1], atol=1e-12)
+
+
+def test_a_heavy_row_is_one_row_and_so_is_one_that_several_members_hold_out():
+    """Few rows change little, however they are counted."""
+    net, data, validation = made(4, n=160, noise=0.4, sure=0.2, spread=0.2, seed=3)
+    heavy, again = net.copy(), net.copy()
+    calibrate(heavy, data._replace(weight=np.where(np.arange(160) == 7, 1e6, 1.0)), validation)
+    assert np.abs(heavy.tails[:, 0] - TAILS).max() < 1 / PRIOR_ROWS
+    calibrate(again, data, [np.arange(160)] * 4)
+    errors = again.tails[:, 0] * (160 + PRIOR_ROWS) - PRIOR_ROWS * TAILS
+    shares = errors / 160 * 640  # of 640 errors, those of 160 rows
+    np.testing.assert_allclose(shares, np.round(shares), atol=1e-6)
+
+
+def test_errors_of_zero_are_inside_every_interval_but_that_of_no_width():
+    errors = np.array([[0.0], [0.05], [3.95], [9.0]])
+    expected = [0.0, *(np.sum(np.abs(errors) > width) for width in WIDTHS[:0:-1]), 4.0]
+    np.testing.assert_array_equal(sum_outside(errors, np.ones(4))[:, 0], expected)
+
+
+def test_a_model_that_makes_no_errors_has_intervals():
+    net, data, validation = made(2, n=80, noise=0.3, sure=0.2)
+    data.y[...] = predict_moments(net, data.x)[0].mean(axis=0)
+    net.layers[0].mu[...] = net.layers[0].mu.mean(axis=0)
+    calibrate(net, data, validation)
+    assert np.isfinite(net.tails).all()
+    assert (np.diff(net.tails[:, 0]) > 0).all()
 
 
 def test_the_error_of_a_row_does_not_widen_its_own_interval():
@@ -235,3 +271,38 @@ def test_the_band_of_a_pipeline_is_that_of_its_last_step(n_targets):
     alone = make_pipeline(pipeline[-1])
     shown = PredictionIntervalDisplay.from_estimator(alone, X, coverage=0.6, target=target)
     assert shown.interval is not None
+    with pytest.raises(ValueError, match="target must be"):
+        PredictionIntervalDisplay.from_estimator(pipeline, X, target=n_targets)
+    shown.coverage = 0.5
+    with pytest.raises(ValueError, match=r"coverage is 0.5, but .* of coverage 0.6"):
+        shown.plot()
+
+
+def test_the_band_over_one_feature_is_that_of_the_model():
+    pytest.importorskip("matplotlib")
+    X, y = noisy_rows(200)
+    model = TAGIRegressor((5,), **QUICK).fit(X[:, :1], y)
+    display = PredictionIntervalDisplay.from_estimator(model, X[:, :1], coverage=0.5)
+    np.testing.assert_allclose(display.interval, model.predict_interval(display.x[:, None], 0.5))
+
+
+def test_intervals_of_others_are_not_asked_for():
+    """Theirs may mean anything: here it would be an error."""
+    pytest.importorskip("matplotlib")
+
+    class Other(BayesianRidge):
+        def predict_interval(self, X, coverage):
+            raise AssertionError
+
+    X, y = noisy_rows(50)
+    assert PredictionIntervalDisplay.from_estimator(Other().fit(X, y), X).interval is None
+
+
+def test_intervals_of_nearly_all_are_finite():
+    X, y = noisy_rows(100)
+    model = TAGIRegressor((5,), **QUICK).fit(X, y)
+    for coverage in (1e-12, 1 - 1e-16):
+        interval = model.predict_interval(X, coverage)
+        assert np.isfinite(interval).all()
+        assert (np.diff(interval) > 0).all()
+    assert np.isfinite(model.predict_quantiles(X, [1e-320])).all()

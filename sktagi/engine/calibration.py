@@ -59,6 +59,7 @@ class HeldOut(NamedTuple):
     y: np.ndarray
     weight: np.ndarray
     counts: np.ndarray  # (members,) distinct rows of each
+    row_weights: np.ndarray  # of all rows that are distinct
 
 
 def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
@@ -83,19 +84,22 @@ def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> 
     mu_z = means[owner, np.arange(len(owner))]
     others = (np.arange(len(counts))[:, None] != owner)[..., None] / max(len(counts) - 1, 1)
     deviations = np.square(means - (others * means).sum(axis=0))
+    keys = _keys(held)
+    parts = np.split(keys, np.cumsum(counts)[:-1])
+    _, row = np.unique(keys, return_inverse=True)
     return HeldOut(
         mu_z, np.stack(var_z), 2 * means.var(axis=0), 2 * (others * deviations).sum(axis=0),
-        held.y, held.weight, _distinct(held, counts),
+        held.y, held.weight, np.array([len(np.unique(part)) for part in parts]),
+        np.bincount(row, held.weight),
     )  # fmt: skip
 
 
-def _distinct(held: Rows, counts: np.ndarray) -> np.ndarray:
-    """How many rows of each member differ: copies of a row are a row of more weight."""
+def _keys(held: Rows) -> np.ndarray:
+    """Equal for copies of a row, which are a row of more weight."""
     keys = row_keys(held.x) if held.keys is None else held.keys
     for column in held.y.T:
         keys = join_keys(keys, column)
-    parts = np.split(keys, np.cumsum(counts)[:-1])
-    return np.array([len(np.unique(part)) for part in parts])
+    return keys
 
 
 # Questions to rows held out. What they answer adds up over rows.
@@ -128,10 +132,15 @@ def _standardised(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
     return (held.y - held.mu_z) / np.sqrt(held.spread_others + held.var_z[chosen] + noise)
 
 
+def sum_weights(held: HeldOut) -> np.ndarray:
+    """The weight of the rows and the sum of its squares."""
+    return np.array([held.row_weights.sum(), np.square(held.row_weights).sum()])
+
+
 def set_calibration(net: Network, counts: np.ndarray, ask: Callable) -> None:
     """Calibrate, in place, by the rows held out, which may be in several places.
 
-    ``ask(question, *given)`` is the sum of ``question(held, *given)`` over them; it is asked five
+    ``ask(question, *given)`` is the sum of ``question(held, *given)`` over them; it is asked six
     times, three of them for the noise.
     """
 
@@ -154,4 +163,6 @@ def set_calibration(net: Network, counts: np.ndarray, ask: Callable) -> None:
     weight, squares = ask(sum_squares, chosen, noise[chosen])
     scale = np.sqrt(np.maximum(squares / weight, np.finfo(np.float64).tiny))
     outside = ask(count_outside, chosen, noise[chosen], scale)
-    net.tails = blend_tails(outside, counts.sum())
+    total, total_squares = ask(sum_weights)
+    # Of unequal weight, rows tell less than their number says.
+    net.tails = blend_tails(outside, total**2 / total_squares)

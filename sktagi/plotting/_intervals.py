@@ -36,7 +36,7 @@ class PredictionIntervalDisplay:
         Predictive means and standard deviations.
 
     interval : ndarray of shape (n_points, 2), default=None
-        Ends of the band; None are those of a Gaussian with this ``coverage``.
+        Ends of the band, for this ``coverage``; None are those of a Gaussian.
 
     x_observed, y_observed : ndarray of shape (n_samples,), default=None
         Observed targets.
@@ -85,6 +85,7 @@ class PredictionIntervalDisplay:
         self.mean = mean
         self.std = std
         self.interval = interval
+        self._interval_coverage = coverage
         self.x_observed = x_observed
         self.y_observed = y_observed
         self.coverage = coverage
@@ -133,6 +134,7 @@ class PredictionIntervalDisplay:
             check_consistent_length(X, y)
         axis = feature_axis(X)
         mean, std = mean_and_std(estimator, axis.X)
+        one_target(mean, mean, std, target)  # is there this target?
         interval = own_interval(estimator, axis.X, check_coverage(coverage))
         if interval is not None and interval.ndim == 3:
             interval = interval[:, target]
@@ -224,6 +226,11 @@ class PredictionIntervalDisplay:
         self.figure_, self.ax_ = draw_on(ax)
         band = {"color": "C0", "alpha": 0.3, "linewidth": 0, "zorder": 1}
         band["label"] = f"{100 * coverage:g} % interval"
+        if self.interval is not None and coverage != self._interval_coverage:
+            raise ValueError(
+                f"coverage is {coverage:g}, but the interval of this display is that of coverage "
+                f"{self._interval_coverage:g}: make another one."
+            )
         if self.interval is None:
             half_width = ndtri((1 + coverage) / 2) * self.std
             low, high = self.mean - half_width, self.mean + half_width
