@@ -148,7 +148,9 @@ def test_what_a_row_observes_of_an_output_does_not_depend_on_what_others_observe
         for level, node in np.ndindex(outputs.shape[1], TREE.n_outputs):
             rows = np.flatnonzero(outputs[:, level] == node)
             block = np.ix_(rows, rows)
-            np.testing.assert_allclose(part[level][block], whole[node][block], rtol=1e-11, atol=1e-15)
+            np.testing.assert_allclose(
+                part[level][block], whole[node][block], rtol=1e-11, atol=1e-15
+            )
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
