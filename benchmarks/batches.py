@@ -33,7 +33,7 @@ def fit_batches(
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data_option(parser)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="default: all three")
     parser.add_argument("--splits", type=positive, default=10, help="the first so many splits")
     add_run_options(parser, "batches")
 

@@ -122,10 +122,8 @@ def count_outside(held: HeldOut, chosen: int, noise: np.ndarray, scale) -> np.nd
 
 
 def sum_squares(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
-    """The weight of the rows, and that of their squared errors, (2, n_outputs)."""
-    squares = np.square(_standardised(held, chosen, noise))
-    weight = held.weight.astype(np.float64)
-    return np.stack([np.full(squares.shape[1], weight.sum()), weight @ squares])
+    """The weighted sum of squared errors, (n_outputs,)."""
+    return held.weight.astype(np.float64) @ np.square(_standardised(held, chosen, noise))
 
 
 def _standardised(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
@@ -160,9 +158,9 @@ def set_calibration(net: Network, counts: np.ndarray, ask: Callable) -> None:
     net.noise_var[...] = start  # one noise for all members
     if net.learn_noise:
         net.noise_scale = noise[chosen] * growth / start
-    weight, squares = ask(sum_squares, chosen, noise[chosen])
-    scale = np.sqrt(np.maximum(squares / weight, np.finfo(np.float64).tiny))
-    outside = ask(count_outside, chosen, noise[chosen], scale)
     total, total_squares = ask(sum_weights)
+    mean_square = ask(sum_squares, chosen, noise[chosen]) / total
+    scale = np.sqrt(np.maximum(mean_square, np.finfo(np.float64).tiny))
+    outside = ask(count_outside, chosen, noise[chosen], scale)
     # Of unequal weight, rows tell less than their number says.
     net.tails = blend_tails(outside, total**2 / total_squares)

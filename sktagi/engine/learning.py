@@ -342,12 +342,12 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     layers = net.layers
     noise_var = net.noise_var.astype(layers[0].mu.dtype)
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
-    message = _message(layers, tape, batch, noise_var, joint)
+    places = None if batch.outputs is None else _places(mu_z, batch.outputs)
+    message = _message(layers, tape, batch, places, noise_var, joint)
     if net.learn_noise:
         _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
     nu, kappa = message.nu, message.kappa
-    if batch.outputs is not None:  # zero where an output is not observed
-        places = _places(mu_z, batch.outputs)
+    if places is not None:
         nu, kappa = _scatter(nu, places, mu_z), _scatter(kappa, places, mu_z)
     backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
     return mu_z, var_z + noise_var
@@ -364,6 +364,7 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int):
 
 
 def _scatter(values: np.ndarray, places: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Values for all outputs: zero where an output is not observed."""
     out = np.zeros(like.shape, like.dtype)
     out.reshape(-1)[places] = values
     return out
@@ -375,11 +376,10 @@ def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     return outputs + first.reshape(*values.shape[:-1], 1)
 
 
-def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Message:
+def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -> Message:
     last = tape.units[-1]
     mu_z, var_z, y, weight = last.mu_z, last.var_z, batch.y, batch.weight
-    if batch.outputs is not None:
-        places = _places(mu_z, batch.outputs)
+    if places is not None:
         mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
     joint = joint and tape.n_rows > 1
     if not joint:
@@ -390,10 +390,9 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
         # jointly.
         if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
             return alone
-        if batch.outputs is None:
-            leverage = alone.leverage
-        else:
-            leverage = _scatter(alone.leverage, places, last.mu_z)
+        leverage = alone.leverage
+        if places is not None:
+            leverage = _scatter(leverage, places, last.mu_z)
         if leverage.sum(axis=-2).max() <= 2:
             return alone
     with threads_for_rows(layers, tape.n_rows):
