@@ -235,19 +235,17 @@ def _records(layers, activation, xs, x_stds):
     ]
 
 
-def hidden_correlation(layers, activation, xs, x_stds=None):
-    """rho_ij = c_ij / (d_i d_j) of what enters the last layer, entry by entry; None if linear.
+def average_correlation(layers, activation, xs, x_stds=None):
+    """rho_ij = c_ij / (d_i d_j) of what leaves the layers, entry by entry.
 
     c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k m_k s_ik s_jk, where S_k and m_k are averages over the
     units that a layer makes. The variances d^2 are the same for i = j and rho_ii = 1. Errors of the
     inputs are independent between rows: rho is zero in the first layer.
     """
-    if len(layers) == 1:
-        return None
     n_rows = len(xs)
     records = _records(layers, activation, xs, x_stds)
     rho = [[0.0] * n_rows for _ in range(n_rows)]
-    for depth, layer in enumerate(layers[:-1]):
+    for depth, layer in enumerate(layers):
         n_out = layer.n_out
         mean_b = sum(layer.var_b) / n_out
         mean_s, mean_m = [], []
@@ -281,7 +279,8 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
     """
     n_rows, layer = len(xs), layers[-1]
     records = _records(layers, activation, xs, x_stds)
-    rho = hidden_correlation(layers, activation, xs, x_stds)
+    is_linear = len(layers) == 1
+    rho = None if is_linear else average_correlation(layers[:-1], activation, xs, x_stds)
     share = 0.0 if rho is None else OWN_SHARE
     if outputs is None:
         outputs = [list(range(layer.n_out)) for _ in range(n_rows)]
@@ -307,6 +306,20 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
                 elif x_stds is None and list(xs[i]) == list(xs[j]):
                     own[h][i][j] = share * cov
     return shared, own
+
+
+def summed_step(layers, activation, xs, nu, x_stds=None):
+    """K nu, [row][output]: correlations of an average output, and each output's variances."""
+    n_rows = len(xs)
+    var_z = [record.var_z[-1] for record in _records(layers, activation, xs, x_stds)]
+    rho = average_correlation(layers, activation, xs, x_stds)
+    step = [[0.0] * layers[-1].n_out for _ in range(n_rows)]
+    for i in range(n_rows):
+        for o in range(layers[-1].n_out):
+            for j in range(n_rows):
+                shared = 1.0 if i == j else rho[i][j]
+                step[i][o] += shared * math.sqrt(var_z[i][o] * var_z[j][o]) * nu[j][o]
+    return step
 
 
 # --------------------------------------------------------------------------- class tree (App. C)

@@ -7,7 +7,7 @@ from helpers import DTYPES, LINEARISED, member, random_layers, rtol, with_ones
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import OWN_SHARE, hidden_correlation, output_covariance
+from sktagi.engine.batch import OWN_SHARE, common_covariance, output_covariance, summed_step
 from sktagi.engine.network import forward
 from sktagi.engine.tree import ClassTree
 
@@ -16,7 +16,9 @@ TREE = ClassTree(6)
 
 
 def correlation(layers, x, activation="relu", var_x=None):
-    return hidden_correlation(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+    """Between rows, of an average unit that leaves the layers."""
+    cov, scale = common_covariance(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+    return cov * scale[..., :, None] * scale[..., None, :]
 
 
 def covariance(layers, x, activation="relu", var_x=None, outputs=None):
@@ -62,28 +64,25 @@ def least_eigenvalue(matrices):
     return (np.linalg.eigvalsh(symmetric)[..., 0] / np.where(size > 0, size, 1)).min()
 
 
-# ----------------------------------------------------------------- what enters the last layer
+# --------------------------------------------------------------------------- an average unit
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("activation", LINEARISED)
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_hidden_correlation_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
+def test_average_correlation_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
     layers, x, var_x, _ = generated(hidden, 6, 8, uncertain=uncertain)
-    rho = correlation(layers, x, activation, var_x)
-    expected = oracle.hidden_correlation(
-        to_oracle(layers), activation, x[:, :-1], np.sqrt(var_x) if uncertain else None
-    )
-    if hidden:
-        np.testing.assert_allclose(rho, expected, rtol=1e-10)
-    else:  # a linear model has no hidden units
-        assert rho is None is expected
+    x_std = np.sqrt(var_x) if uncertain else None
+    for n_layers in range(1, len(layers) + 1):
+        first = layers[:n_layers]
+        expected = oracle.average_correlation(to_oracle(first), activation, x[:, :-1], x_std)
+        np.testing.assert_allclose(correlation(first, x, activation, var_x), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("hidden", HIDDEN[1:])
 @pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_hidden_correlation_of_exact_inputs_is_a_correlation_matrix(hidden, activation, dtype):
+def test_average_correlation_of_exact_inputs_is_a_correlation_matrix(hidden, activation, dtype):
     layers, x, _, _ = generated(hidden, 20, 0, dtype)
     rho = correlation(layers, x, activation)
     eps = 100 * np.finfo(dtype).eps
@@ -107,6 +106,40 @@ def test_errors_of_inputs_are_shared_with_no_row(hidden):
         assert np.all(np.diag(rho) < np.diag(before) * (1 - 1e-5))
         assert least_eigenvalue(rho) > -1e-13
         before = rho
+
+
+# --------------------------------------------------------------------------- what messages do
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_summed_step_is_that_of_naive_loops(hidden, uncertain, dtype):
+    layers, x, var_x, _ = generated(hidden, 7, 20, dtype, uncertain)
+    nu = np.random.default_rng(21).normal(size=(7, 2)).astype(dtype)
+    tape = forward(layers, ACTIVATIONS["tanh"], x, var_x)[2]
+    step = summed_step(layers, tape, nu)
+    expected = oracle.summed_step(
+        to_oracle(layers), "tanh", x[:, :-1], nu, np.sqrt(var_x) if uncertain else None
+    )
+    assert step.dtype == dtype
+    np.testing.assert_allclose(step, expected, rtol=rtol(dtype), atol=rtol(dtype))
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_summed_step_of_one_output_is_that_of_its_covariance(hidden, uncertain):
+    layers, x, var_x, _ = generated(hidden, 7, 22, uncertain=uncertain)
+    layers[-1] = layers[-1]._replace(mu=layers[-1].mu[..., :1], var=layers[-1].var[..., :1])
+    x = np.concatenate([x, x[:3]])  # copies share all of it
+    var_x = np.concatenate([var_x, var_x[:3]]) if uncertain else None
+    nu = np.random.default_rng(23).normal(size=(10, 1))
+    shared, own, _ = covariance(layers, x, "tanh", var_x)
+    if hidden:  # there a share of what rows have in common is taken away from it
+        shared = shared / (1 - OWN_SHARE)
+        own = np.eye(10) * diagonal(own - OWN_SHARE * shared)[..., None]
+    step = summed_step(layers, forward(layers, ACTIVATIONS["tanh"], x, var_x)[2], nu)
+    np.testing.assert_allclose(step, (shared + own)[0] @ nu, rtol=1e-9, atol=1e-12)
 
 
 # ------------------------------------------------------------------------- what rows observe

@@ -374,9 +374,9 @@ def test_independent_batches_are_guarded_where_the_plain_sum_overshoots():
 
 
 def test_independent_batches_are_learnt_jointly_just_where_their_sum_makes_the_error_grow():
-    """The sum moves the outputs by K nu, K all of the covariance between rows, own part too."""
+    """The sum moves the outputs by K nu, K with the correlation of an average output."""
     n, decisions = 12, []
-    for seed, sigma_v, x_std in itertools.product(range(3), (0.3, 1.0), (None, 0.5, 1.7)):
+    for seed, sigma_v, x_std in itertools.product(range(6), (0.3, 1.0), (None, 0.5, 1.7)):
         data = make_rows(n, 2, 2, seed=seed)
         x_std = None if x_std is None else np.full((n, 2), x_std)
         data = data._replace(var_x=None if x_std is None else x_std**2)
@@ -384,26 +384,25 @@ def test_independent_batches_are_learnt_jointly_just_where_their_sum_makes_the_e
             make_network([2, 4, 2], seed=seed, sigma_v=sigma_v, activation="tanh") for _ in range(2)
         )
         learn_rows(guarded, data, np.arange(n)[None], Settings(n, joint=False))
-        parts = oracle.output_covariance(to_oracle(by_hand.layers), "tanh", data.x[:, :-1], x_std)
+        layers, x = to_oracle(by_hand.layers), data.x[:, :-1]
+        parts = oracle.output_covariance(layers, "tanh", x, x_std)
         shared, own = (np.array(part)[None] for part in parts)
         mu_z, var_z, tape = forward(by_hand.layers, by_hand.activation, data.x, data.var_x)
         nu, kappa, leverage = independent_message(mu_z, var_z, data.y, sigma_v**2, 1.0)
         assert leverage.sum(axis=-2).max() > 2  # below, no sum can make the error grow
         together = joint_message(mu_z, shared, own, data.y, sigma_v**2, 1.0)
-        for o in range(2):
-            precision, residual = kappa[0, :, o].copy(), data.y[:, o] - mu_z[0, :, o]
-            before = precision @ residual**2
-            by_all, by_shared = (
-                precision @ (residual - cov[0, o] @ nu[0, :, o]) ** 2 > before
-                for cov in (shared + own, shared)
-            )
-            decisions.append((by_all, by_shared))
-            if by_all:
-                nu[..., o], kappa[..., o] = together.nu[..., o], together.kappa[..., o]
+        step = np.array(oracle.summed_step(layers, "tanh", x, nu[0], x_std))
+        residual = data.y - mu_z[0]
+        after, before = ((kappa[0] * r**2).sum(axis=0) for r in (residual - step, residual))
+        grows = after > before
+        decisions.append(tuple(grows))
+        nu, kappa = (
+            np.where(grows, *pair) for pair in ((together.nu, nu), (together.kappa, kappa))
+        )
         backward(by_hand.layers, tape, nu, kappa)
         assert_same_posterior(guarded, by_hand, 1e-9)
-    # Both outcomes occur, and the own part matters for some.
-    assert {(True, True), (False, False), (True, False)} == set(decisions)
+    # All outcomes occur: of both outputs, of none, and of one alone.
+    assert {(True, True), (False, False)} < set(decisions)
 
 
 # ------------------------------------------------------------------------------------------ classes
@@ -464,6 +463,48 @@ def test_a_batch_of_classes_is_learnt_by_conditioning_node_by_node(hidden, uncer
     # The first batch is all that is known of the noise, so the step of EM is a whole one.
     by_hand.noise_var[...] = moment / count
     assert_same_posterior(learnt, by_hand, 1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_independent_batch_of_classes_is_guarded_node_by_node(weighted):
+    n, decisions = 14, []
+    tree = ClassTree(6)
+    for seed, sigma_v in itertools.product(range(4), (0.1, 0.5)):
+        data = class_rows(n, 3, 6, seed=seed)
+        if weighted:
+            data = data._replace(weight=np.random.default_rng(seed).uniform(0.5, 3, size=n))
+        guarded, by_hand = (
+            make_network(
+                [3, 5, tree.n_outputs], outputs=tree, seed=seed, sigma_v=sigma_v, activation="tanh"
+            )
+            for _ in range(2)
+        )
+        learn_rows(guarded, data, np.arange(n)[None], Settings(n, joint=False))
+        layers, x = to_oracle(by_hand.layers), data.x[:, :-1]
+        mu_z, var_z, tape = forward(by_hand.layers, by_hand.activation, data.x)
+        target, observed = map(
+            np.array, zip(*(oracle.class_target(6, label) for label in data.y), strict=True)
+        )
+        weight = observed * data.weight[:, None]
+        kappa = weight / (weight * var_z[0] + sigma_v**2)
+        residual = np.where(observed, target, 0) - mu_z[0]
+        nu = kappa * residual
+        step = np.array(oracle.summed_step(layers, "tanh", x, nu))
+        shared, own = map(np.array, oracle.output_covariance(layers, "tanh", x))
+        for node in range(tree.n_outputs):
+            change = step[:, node] @ (kappa[:, node] * step[:, node] - 2 * nu[:, node])
+            decisions.append(change > 0)
+            if change > 0:
+                rows = np.flatnonzero(observed[:, node])
+                block = np.ix_(rows, rows)
+                cov_v = np.diag(sigma_v**2 / data.weight[rows])
+                inverse = np.linalg.inv((shared + own)[node][block] + cov_v)
+                nu[rows, node] = inverse @ residual[rows, node]
+                common = shared[node][block]
+                kappa[rows, node] = np.diag(common @ inverse) / np.diag(common)
+        backward(by_hand.layers, tape, nu[None], kappa[None])
+        assert_same_posterior(guarded, by_hand, 1e-9)
+    assert 0.05 < np.mean(decisions) < 0.95
 
 
 # ---------------------------------------------------------------------------------- early stopping

@@ -7,8 +7,9 @@ s = std(a), and bars for averages over the output units of a layer,
     c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k (W^2 + S)_k s_ik s_jk,   rho_ij = c_ij / sd_i sd_j
 
 where the bias is the unit k with a = 1 and s = 0. The last layer is not averaged: c is then the
-covariance K of each output. Errors of uncertain inputs are independent from row to row: they count
-in the variances sd^2, not in c.
+covariance K of each output. (To ask whether a sum of messages overshoots, ``summed_step``, the
+correlation of an average output will do.) Errors of uncertain inputs are independent from row to
+row: they count in the variances sd^2, not in c.
 
 Through hidden layers the average is only nearly the truth. Its null space is not that of the exact
 covariance, and with little noise conditioning would blow up whatever falls into it. So there a
@@ -20,38 +21,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from .network import Layer, Tape, with_values
+from .network import Layer, Tape, Units, with_values
 
-__all__ = ["hidden_correlation", "output_covariance"]
+__all__ = ["common_covariance", "output_covariance", "summed_step"]
 
 OWN_SHARE = 0.01
 
 
-def hidden_correlation(layers: Sequence[Layer], tape: Tape) -> np.ndarray | None:
-    """Correlation between rows of what enters the last layer; None for a linear model."""
-    rho = None
+def common_covariance(layers: Sequence[Layer], tape: Tape) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance c between rows of what leaves some layers, and 1 / sd, which makes rho of it.
+
+    Both are those of an average unit; the layers are the first of the tape's.
+    """
     uncertain = tape.units[0].var_a is not None
-    for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
+    cov: Any = None
+    scale: Any = None
+    for layer, units in zip(layers, tape.units, strict=False):
         mean_var = _mean_of_columns(layer.var)
-        cov = _gram(units.mu_a, mean_var)
+        direct = _gram(units.mu_a, mean_var)
         if units.var_a is not None:
             sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
             moment = _mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
-        if rho is not None:
-            rho *= _gram(np.sqrt(units.var_a), moment)
-            cov += rho
+        if cov is not None:
+            cov *= _gram(_scaled_std(units, scale), moment)
+            direct += cov
         if uncertain:  # the variance is more than what the diagonal of c has
             variance = _weighted_sum(units.sq_a, mean_var) + _weighted_sum(units.var_a, moment)
         else:
-            variance = np.einsum("...ii->...i", cov)
-        scale = 1 / np.sqrt(variance)
-        cov *= scale[..., :, None]
-        cov *= scale[..., None, :]
-        rho = cov
-    return rho
+            variance = direct.diagonal(0, -2, -1)
+        cov, scale = direct, 1 / np.sqrt(variance)
+    return cov, scale
+
+
+def _scaled_std(units: Units, scale: np.ndarray) -> np.ndarray:
+    """Standard deviations of hidden units, divided by that of an average unit before them.
+
+    So rho, which is between units before their activation, needs no normalising of its own.
+    """
+    std = np.sqrt(units.var_a)
+    std *= scale[..., None]
+    return std
+
+
+def summed_step(layers: Sequence[Layer], tape: Tape, nu: np.ndarray) -> np.ndarray:
+    """K nu: how far the messages of all rows together move the outputs, to first order.
+
+    The correlation between rows is that of an average output here, the variances are each
+    output's own. ``nu`` is zero where an output is not observed.
+    """
+    var_z = tape.units[-1].var_z
+    cov, scale = common_covariance(layers, tape)
+    std = np.sqrt(var_z)
+    std *= scale[..., None]
+    step = std * (cov @ (std * nu))
+    if tape.units[0].var_a is not None:  # the errors of a row's inputs are in its variance alone
+        shared = np.square(std) * cov.diagonal(0, -2, -1)[..., None]
+        step += (var_z - shared) * nu
+    return step
 
 
 def output_covariance(
@@ -66,15 +96,16 @@ def output_covariance(
     is an output). Rows that observe different outputs have no covariance.
     """
     layer, units = layers[-1], tape.units[-1]
-    rho = hidden_correlation(layers, tape)
+    is_linear = len(layers) == 1
     var_z = var_z.swapaxes(-1, -2)
-    share = 0.0 if rho is None else OWN_SHARE
+    share = 0.0 if is_linear else OWN_SHARE
     shared = _gram_of_outputs(units.mu_a, (1 - share) * layer.var, outputs)
-    if rho is not None:
+    if not is_linear:
+        cov, scale = common_covariance(layers[:-1], tape)
         moment = units.sq_w[..., :-1, :] + layer.var[..., :-1, :]
         moment *= 1 - share
-        gram = _gram_of_outputs(np.sqrt(units.var_a), moment, outputs)
-        gram *= rho[..., None, :, :]
+        gram = _gram_of_outputs(_scaled_std(units, scale), moment, outputs)
+        gram *= cov[..., None, :, :]
         shared += gram
     same = None
     if outputs is not None:
@@ -82,8 +113,8 @@ def output_covariance(
         same = node[..., :, None] == node[..., None, :]
         shared *= same
     # What is not shared of a row's variance comes from the share, or from the errors of its inputs.
-    own = np.maximum(var_z - np.einsum("...ii->...i", shared), 0)
-    if copies is None or rho is None:
+    own = np.maximum(var_z - shared.diagonal(0, -2, -1), 0)
+    if copies is None or is_linear:
         return shared, own
     root = np.sqrt(own)
     own = root[..., :, None] * root[..., None, :] * copies[..., None, :, :]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .batch import output_covariance
+from .batch import output_covariance, summed_step
 from .full import FullLayer, learn_full, predict_full
 from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
@@ -31,6 +31,7 @@ NOISE_VAR_RANGE = (1e-12, 1e18)
 # cache, and of batches that are prepared at once.
 BLOCK_ELEMENTS = 1 << 16
 CHUNK_ELEMENTS = 1 << 18
+TINY = float(np.finfo(float).tiny)
 
 
 class Rows(NamedTuple):
@@ -126,19 +127,17 @@ class Network:
         """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
         theirs = members if theirs is None else theirs
         for mine, new in zip(self.layers, other.layers, strict=True):
-            for name in _fields_of_members(mine):
-                getattr(mine, name)[members] = getattr(new, name)[theirs]
+            for values, others in zip(mine, new, strict=True):
+                if values is not mine.var_prior:
+                    values[members] = others[theirs]
         self.noise_var[members] = other.noise_var[theirs]
         self.rows_learned[members] = other.rows_learned[theirs]
 
 
-def _fields_of_members(layer) -> list[str]:
-    return [name for name in layer._fields if name != "var_prior"]
-
-
 def _change(layer, function: Callable):
     """A layer whose arrays over members are replaced."""
-    return layer._replace(**{n: function(getattr(layer, n)) for n in _fields_of_members(layer)})
+    mu, spread, var_prior, *more = layer
+    return type(layer)(function(mu), function(spread), var_prior, *map(function, more))
 
 
 class Settings(NamedTuple):
@@ -180,7 +179,7 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
         log_lik += np.einsum("...n,...no->...", part.weight, density, dtype=np.float64)
     learner.finish()
-    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), np.finfo(float).tiny))
+    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), TINY))
 
 
 def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings):
@@ -192,7 +191,7 @@ def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Setti
         log_lik += density
         if net.learn_noise:
             _learn_noise(net, moment, batch.weight[..., None])
-    return log_lik / np.maximum(weight.sum(axis=1), np.finfo(float).tiny)
+    return log_lik / np.maximum(weight.sum(axis=1), TINY)
 
 
 class Batch(NamedTuple):
@@ -223,7 +222,7 @@ class _Learner:
         self.fetched: np.ndarray | None = None
         self.keep = None
         if settings.half_life is not None:
-            elapsed = np.moveaxis(totals, -1, 0)[..., None, None] / settings.half_life
+            elapsed = totals.T[..., None, None] / settings.half_life  # the first axis: batches
             self.keep = np.exp2(-elapsed).astype(net.layers[0].mu.dtype)
             self.elapsed = elapsed.reshape(len(elapsed), -1)[:, 0].cumsum()
             self.faded = np.zeros(n_in)
@@ -378,46 +377,60 @@ def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
 
 def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -> Message:
     last = tape.units[-1]
-    mu_z, var_z, y, weight = last.mu_z, last.var_z, batch.y, batch.weight
+    mu_z, var_z = last.mu_z, last.var_z
     if places is not None:
         mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
-    joint = joint and tape.n_rows > 1
-    if not joint:
-        alone = independent_message(mu_z, var_z, y, noise_var, weight)
-        # The sum of what each row would do alone overshoots where rows say the same thing. To
-        # first order it moves the outputs by K nu; that can only make the batch's own error grow
-        # if the leverages of an output sum to more than 2. Where it would, learn from the rows
-        # jointly.
-        if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
-            return alone
-        leverage = alone.leverage
-        if places is not None:
-            leverage = _scatter(leverage, places, last.mu_z)
-        if leverage.sum(axis=-2).max() <= 2:
-            return alone
+    if joint and tape.n_rows > 1:
+        return _together(layers, tape, batch, mu_z, var_z, noise_var)
+    alone = independent_message(mu_z, var_z, batch.y, noise_var, batch.weight)
+    if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
+        return alone
+    worse = _overshoots(layers, tape, alone, places)
+    if worse is None:
+        return alone
+    worse = np.broadcast_to(worse, last.mu_z.shape)
+    if places is not None:
+        worse = worse.reshape(-1)[places]
+    some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))
+    outputs = np.broadcast_to(some, (*worse.shape[:-1], len(some)))
+    if batch.outputs is not None:
+        outputs = batch.outputs[..., some]
+    batch = batch._replace(y=batch.y[..., some], outputs=outputs)
+    if noise_var.shape[-1] > 1:
+        noise_var = noise_var[..., some]
+    together = _together(layers, tape, batch, mu_z[..., some], var_z[..., some], noise_var)
+    for part, other in zip(alone, together, strict=True):
+        part[..., some] = np.where(worse[..., some], other, part[..., some])
+    return alone
+
+
+def _together(layers, tape: Tape, batch: Batch, mu_z, var_z, noise_var) -> Message:
+    """What the rows say jointly, of the outputs that the batch observes."""
     with threads_for_rows(layers, tape.n_rows):
         shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
-        if joint:
-            return joint_message(mu_z, shared, own, y, noise_var, weight)
-        worse = _overshoots(alone, shared, own)
-        if not worse.any():
-            return alone
-        together = joint_message(mu_z, shared, own, y, noise_var, weight)
-    return Message(*(np.where(worse, *pair) for pair in zip(together, alone, strict=True)))
+        return joint_message(mu_z, shared, own, batch.y, noise_var, batch.weight)
 
 
-def _overshoots(alone: Message, shared, own) -> np.ndarray:
-    """Where the sum of the messages would make the error of the batch grow.
+def _overshoots(layers, tape: Tape, alone: Message, places) -> np.ndarray | None:
+    """Which outputs (..., 1, n_outputs) the sum of the messages would move too far; None: none.
 
-    With the step K nu the error sum(kappa (y - mu_z)^2) changes by K nu (kappa K nu - 2 nu).
+    The sum of what each row would do alone overshoots where rows say the same thing. To first order
+    it moves the outputs by K nu, and the batch's own error sum(kappa (y - mu_z)^2) of an output
+    grows by the sum over rows of K nu (kappa K nu - 2 nu). That can only be positive if the
+    leverages of an output sum to more than 2.
     """
-    nu = alone.nu.swapaxes(-1, -2)[..., None]
-    step = shared @ nu
-    step += own @ nu if own.ndim == shared.ndim else own[..., None] * nu
-    step = step[..., 0].swapaxes(-1, -2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        change = step * (alone.kappa * step - 2 * alone.nu)
-        return ~(change.sum(axis=-2, keepdims=True) <= 0)  # an overflow is worse too
+    nu, kappa, leverage = alone
+    if places is not None:
+        nu, kappa, leverage = (_scatter(part, places, tape.units[-1].mu_z) for part in alone)
+    if np.maximum.reduce(np.add.reduce(leverage, axis=-2), axis=None) <= 2:
+        return None
+    with threads_for_rows(layers, tape.n_rows), np.errstate(over="ignore", invalid="ignore"):
+        step = summed_step(layers, tape, nu)
+        kappa = kappa * step
+        kappa -= 2 * nu
+        step *= kappa
+        worse = ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
+    return worse if worse.any() else None
 
 
 def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
