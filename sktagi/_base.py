@@ -417,7 +417,7 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
             x.sum_duplicates()
         else:
             x = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
-            x[:, :-1] = moments.standardise(X, dtype)
+            moments.standardise_into(X, x[:, :-1])
             x[:, -1] = 1
         if X_std is None:
             return x, None

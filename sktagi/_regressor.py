@@ -513,7 +513,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         rescale_outputs(net.layers[-1], change)
         if net.learn_noise:  # a sigma_v that is given is in the new units already
             noise_var = net.noise_var / np.square(change.ratio)
-            net.noise_var[...] = np.clip(noise_var, *NOISE_VAR_RANGE)
+            low, high = NOISE_VAR_RANGE
+            np.minimum(np.maximum(noise_var, low), high, out=net.noise_var)
 
     def _targets_have_units(self) -> bool:
         return not self.standardize or bool(self._y_moments.deviation.any())

@@ -13,6 +13,7 @@ from .engine.units import Change
 __all__ = ["Moments"]
 
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
+ROUNDING = 10 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(eq=False)
@@ -39,7 +40,7 @@ class Moments:
     def updated(self, values, weight: np.ndarray, name: str) -> Moments:
         """Statistics of the rows seen so far and these."""
         weight = weight.astype(np.float64)
-        added = weight.sum()
+        added = float(weight.sum())
         if sparse.issparse(values) and self.centered:
             values = values.toarray()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -47,7 +48,7 @@ class Moments:
                 squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
                 mean, deviation = np.zeros_like(self.mean), squares.T @ weight
             elif len(values) == 1:
-                mean, deviation = values[0].astype(np.float64), np.zeros_like(self.mean)
+                mean, deviation = values[0].astype(np.float64), 0.0
             else:
                 # Relative to the first row: a constant column has no deviation, not even rounding.
                 first = values[0].astype(np.float64)
@@ -55,10 +56,7 @@ class Moments:
                 offset = sum(weight[b] @ (values[b] - first) for b in blocks) / added
                 mean = first + offset
                 deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
-            added_since = np.full(len(mean), added)
-            new = self.joined(Moments(added, mean, deviation, added_since, self.centered))
-            starts = self._constant | self._outgrown_by(new)
-            new.since = np.where(starts, added, new.since)
+            new = self._with_rows(added, mean, deviation)
         if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
@@ -66,21 +64,29 @@ class Moments:
             )
         return new
 
+    def _with_rows(self, weight: float, mean: np.ndarray, deviation) -> Moments:
+        """Statistics of these rows and new ones, whose deviation may be one number for all."""
+        new = self._joined(weight, mean, deviation, weight)
+        if weight:
+            starts = self._constant | self._outgrown_by(new)
+            new.since = np.where(starts, weight, new.since)
+        return new
+
     def joined(self, other: Moments) -> Moments:
         """Statistics of the rows of both (Chan et al., 1979)."""
-        total = self.weight + other.weight
+        return self._joined(other.weight, other.mean, other.deviation, other.since)
+
+    def _joined(self, weight: float, mean: np.ndarray, deviation, since) -> Moments:
+        total = self.weight + weight
         if total == 0:
             return self
-        shift = other.mean - self.mean
-        return Moments(
-            total,
-            self.mean + shift * (other.weight / total),
-            self.deviation
-            + other.deviation
-            + np.square(shift) * (self.weight * other.weight / total),
-            self.since + other.since,
-            self.centered,
-        )
+        shift = mean - self.mean
+        mean = self.mean + shift * (weight / total)
+        np.square(shift, out=shift)
+        shift *= self.weight * weight / total
+        shift += self.deviation
+        shift += deviation
+        return Moments(total, mean, shift, self.since + since, self.centered)
 
     def without(self, other: Moments) -> Moments:
         """Statistics of the rows that ``other``, an earlier state of these, had not seen."""
@@ -104,7 +110,7 @@ class Moments:
 
     @cached_property
     def _constant(self) -> np.ndarray:
-        return self._spread <= 10 * np.finfo(np.float64).eps * np.abs(self.mean)
+        return self._spread <= ROUNDING * np.abs(self.mean)
 
     def _outgrown_by(self, new: Moments) -> np.ndarray:
         # What n rows have taught says nothing beyond sqrt(n) times their spread.
@@ -125,6 +131,13 @@ class Moments:
     def standardise(self, values, dtype) -> np.ndarray:
         """Centred and scaled copy of dense ``values`` in ``dtype``."""
         out = np.empty(values.shape, dtype=dtype)
+        self.standardise_into(values, out)
+        return out
+
+    def standardise_into(self, values, out: np.ndarray) -> None:
+        if self.weight == 0:  # nothing to go by, or not asked for
+            out[...] = values
+            return
         # In float64 before it is rounded: a large mean does not swallow the spread.
         np.subtract(values, self.mean, out=out, casting="same_kind")
-        return np.divide(out, self.scale, out=out, casting="same_kind")
+        np.divide(out, self.scale, out=out, casting="same_kind")

@@ -104,7 +104,7 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     else:
         by_shared = 1 - (own + jitter) * precision
     nu = nu[..., 0]
-    kappa = np.maximum(by_shared, 0) / _diagonal(shared)
+    kappa = np.maximum(by_shared, 0) / shared.diagonal(0, -2, -1)
     if root is not None:
         observed = root > 0
         nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
@@ -120,7 +120,7 @@ def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.nda
 
     Most entries of ``few`` beside the diagonal are zero.
     """
-    result = _diagonal(few) * precision
+    result = few.diagonal(0, -2, -1) * precision
     beside = few != 0
     _diagonal(beside)[...] = False
     places = np.flatnonzero(beside)

@@ -37,12 +37,13 @@ def rescale_inputs(layer: Layer | FullLayer, change: Change) -> None:
         _transform_full(layer, matrix, np.ones(layer.mu.shape[-1]))
         return
     mu, var = layer.mu.astype(np.float64), layer.var.astype(np.float64)
-    ratio, shift = change.ratio[:, None], change.shift[:, None]
-    layer.mu[:, -1] = mu[:, -1] + (mu[:, :-1] * shift).sum(axis=-2)
+    weights, var_w = mu[:, :-1], var[:, :-1]
+    layer.mu[:, -1] += change.shift @ weights
     # W and b become correlated, which independent entries cannot say: b keeps its own variance.
-    layer.var[:, -1] = var[:, -1] + (var[:, :-1] * np.square(shift)).sum(axis=-2)
-    layer.mu[:, :-1] = mu[:, :-1] * ratio
-    layer.var[:, :-1] = _evidence_in_new_units(var[:, :-1], layer.var_prior[:-1], ratio)
+    layer.var[:, -1] += np.square(change.shift) @ var_w
+    ratio = change.ratio[:, None]
+    np.multiply(weights, ratio, out=layer.mu[:, :-1], casting="same_kind")
+    layer.var[:, :-1] = _evidence_in_new_units(var_w, layer.var_prior[:-1], ratio)
 
 
 def rescale_outputs(layer: Layer | FullLayer, change: Change) -> None:
@@ -73,5 +74,8 @@ def _transform_full(layer: FullLayer, matrix: np.ndarray, scale: np.ndarray) -> 
 def _evidence_in_new_units(var, var_prior, ratio) -> np.ndarray:
     """Variances of weights that are multiplied by ``ratio``; without evidence, the prior's."""
     precision = 1 / var
-    evidence = np.maximum(precision - 1 / np.asarray(var_prior, np.float64), 0)
-    return 1 / (precision + evidence * (1 / np.square(ratio) - 1))
+    evidence = precision - 1 / np.asarray(var_prior, np.float64)
+    np.maximum(evidence, 0, out=evidence)
+    evidence *= 1 / np.square(ratio) - 1
+    precision += evidence
+    return np.reciprocal(precision, out=precision)
