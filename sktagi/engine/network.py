@@ -49,11 +49,12 @@ def draw_prior(
     for n_in, n_out in pairwise(sizes):
         var_prior = np.full((n_in + 1, 1), weight_gain * 2.0 / (n_in + n_out))
         var_prior[-1] = bias_variance
-        draws = np.empty((len(rngs), n_in + 1, n_out))
-        for rng, draw in zip(rngs, draws, strict=True):
-            draw[...] = rng.standard_normal(draw.shape)
-        draws *= np.sqrt(var_prior)
-        mu = draws.astype(dtype, copy=False)
+        mu = np.empty((len(rngs), n_in + 1, n_out), dtype)
+        for rng, member in zip(rngs, mu, strict=True):
+            np.multiply(
+                rng.standard_normal(member.shape), np.sqrt(var_prior), out=member,
+                casting="same_kind",
+            )  # fmt: skip
         var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers
