@@ -72,7 +72,8 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     divide nothing.
     """
     residual = (y - mu_z).swapaxes(-1, -2)
-    noise = np.atleast_2d(noise_var).swapaxes(-1, -2)
+    noise = np.asarray(noise_var)
+    noise = (noise if noise.ndim > 1 else noise.reshape(1, -1)).swapaxes(-1, -2)
     root = None
     common = shared
     if weight is not None:
@@ -90,19 +91,21 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
         diagonal += own
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
-    rounding = EPS[cov_y.dtype.char] * diagonal.sum(axis=-1, keepdims=True)
-    by_product = (noise > MUCH_NOISE * diagonal.max(axis=-1, keepdims=True)).any()
+    rounding = EPS[cov_y.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
+    largest = np.maximum.reduce(diagonal, axis=-1, keepdims=True)
+    by_product = (noise > MUCH_NOISE * largest).any()
     inverse_root, jitter = _inverse_root(cov_y, noise, rounding)
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
-    leverage = np.maximum(1 - jitter * precision, 0)
+    not_noise = 1 - jitter * precision
+    leverage = np.maximum(not_noise, 0)
     if by_product:  # the difference of nearly equal numbers that follows would be rounding
         by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
     elif has_copies:
-        by_shared = 1 - jitter * precision - _diagonal_of_product(own, inverse_root, precision)
+        by_shared = not_noise - _diagonal_of_product(own, inverse_root, precision)
     else:
-        by_shared = 1 - (own + jitter) * precision
+        by_shared = not_noise - own * precision
     nu = nu[..., 0]
     kappa = np.maximum(by_shared, 0) / shared.diagonal(0, -2, -1)
     if root is not None:
@@ -112,7 +115,9 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:
-    return np.einsum("...ii->...i", matrices)  # a view
+    """A view of the diagonals, to write to; the matrices are whole in memory."""
+    *lead, n, _ = matrices.shape
+    return matrices.reshape(*lead, n * n)[..., :: n + 1]
 
 
 def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.ndarray:
@@ -121,7 +126,7 @@ def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.nda
     Most entries of ``few`` beside the diagonal are zero.
     """
     result = few.diagonal(0, -2, -1) * precision
-    beside = few != 0
+    beside = np.not_equal(few, 0, order="C")
     _diagonal(beside)[...] = False
     places = np.flatnonzero(beside)
     n_rows = few.shape[-1]
@@ -140,22 +145,25 @@ def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
     """
     jitter = noise + rounding
     diagonal = _diagonal(cov)
+    without = diagonal.copy()
     diagonal += jitter
-    total = diagonal.copy()
     inverse_root = np.zeros(cov.shape, cov.dtype)
     _diagonal(inverse_root)[...] = 1
     potrf, trsm = _FACTOR[cov.dtype.char]
-    for index in np.ndindex(cov.shape[:-2]):
-        matrix = cov[index].T  # symmetric, and in the order that LAPACK wants
-        chol, failed = potrf(matrix, lower=True, overwrite_a=True, clean=False)
+    n_rows = cov.shape[-1]
+    stacks = cov.reshape(-1, n_rows, n_rows), inverse_root.reshape(-1, n_rows, n_rows)
+    for number, (matrix, root) in enumerate(zip(*stacks, strict=True)):
+        # Symmetric, and transposed in the order that LAPACK wants.
+        chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
         while failed:
+            index = np.unravel_index(number, cov.shape[:-2])
             more = 9 * rounding[index]
-            for values in (rounding, jitter, total):
+            for values in (rounding, jitter):
                 values[index] += more
-            upper = np.triu(matrix, 1)  # what is still there of the matrix
-            matrix[...] = upper + upper.T + np.diag(total[index])
-            chol, failed = potrf(matrix, lower=True, overwrite_a=True, clean=False)
-        trsm(1.0, chol, inverse_root[index].T, lower=True, overwrite_b=True)
+            upper = np.triu(matrix.T, 1)  # what is still there of the matrix
+            matrix[...] = upper + upper.T + np.diag(without[index] + jitter[index])
+            chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
+        trsm(1.0, chol, root.T, lower=True, overwrite_b=True)
     return inverse_root, jitter
 
 
