@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -84,7 +85,8 @@ def run(
 
     ``about`` in a job is what else tells results apart: it is in the key, and not given to the
     task. Its ``package`` is the one whose version counts (default: this one). ``costs`` are what
-    the fits will take, in any unit; the estimate of the time left goes by them.
+    the fits will take, in any unit; the estimate of the time left goes by them. A fit that fails
+    does not keep the others from being made; then the run ends with an error.
     """
     path = Path(args.out)
     done = {(_key(r["job"]), _key(r["versions"])): r for r in read(path) if r["command"] == command}
@@ -94,6 +96,7 @@ def run(
     if len(todo) < len(jobs):
         note = f"{len(jobs) - len(todo)} of {len(jobs)} fits are in {path} already"
         print(note, file=sys.stderr, flush=True)
+    failed = 0
     progress = Progress([weights[n] for n in todo])
     with _results_file(path) as file, _Interrupt() as interrupt:
         results = joblib.Parallel(n_jobs=args.jobs, return_as="generator_unordered")(
@@ -101,9 +104,13 @@ def run(
         )
         try:
             for n, record in results:
-                done[keys[n]] = record
-                file.write(json.dumps(record) + "\n")
-                file.flush()
+                if isinstance(record, str):
+                    failed += 1
+                    print(f"\n{_key(jobs[n])} failed:\n{record}", file=sys.stderr, flush=True)
+                else:
+                    done[keys[n]] = record
+                    file.write(json.dumps(record) + "\n")
+                    file.flush()
                 progress.step(weights[n])
         finally:
             progress.close()
@@ -112,6 +119,11 @@ def run(
                 print(f"interrupted: {count} and are in {path}; the same command goes on",
                       file=sys.stderr, flush=True)  # fmt: skip
             results.close()
+    if failed:
+        raise SystemExit(
+            f"{failed} of {len(todo)} fits failed; the others are in {path}, and the same command "
+            "tries those that failed again"
+        )
     return [done[key] for key in keys]
 
 
@@ -264,6 +276,9 @@ def _timed(
     arguments = {name: value for name, value in job.items() if name != "about"}
     with threadpool_limits(limits=1, user_api="blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = task(data, **arguments)
+        try:
+            result = task(data, **arguments)
+        except Exception:
+            return number, traceback.format_exc()
     record = {"command": command, "job": job, "result": result, "versions": _versions(job)}
     return number, record

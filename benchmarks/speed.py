@@ -42,8 +42,9 @@ LONG = dict(tol=0.0, n_iter_no_change=10**6)  # of an MLP: all epochs
 
 # What a fit spends its time on: functions of the engine, and what they call.
 PARTS = {
-    "forward pass": "forward", "covariance between rows": "output_covariance",
-    "joint conditioning": "joint_message", "backward pass": "backward",
+    "forward pass": "forward", "check of the sum": "_overshoots",
+    "covariance between rows": "output_covariance", "joint conditioning": "joint_message",
+    "backward pass": "backward",
     "of that, elementwise": "_update_block", "prior": "draw_prior",
 }  # fmt: skip
 

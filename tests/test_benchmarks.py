@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
+from benchmarks import uci  # noqa: E402
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -172,6 +173,41 @@ def test_ctrl_c_in_a_terminal_ends_workers_too(data, tmp_path):
     assert "interrupted: " in err
     assert out.read_text().endswith("\n")
     assert 1 <= len(fits(out)) < 8
+
+
+def test_a_fit_that_fails_does_not_keep_the_others_from_being_made(
+    data, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "uci.jsonl"
+    arguments = [
+        "uci",
+        "--data",
+        str(data),
+        "--sets",
+        "yacht",
+        "--splits",
+        "3",
+        "--methods",
+        "ridge",
+    ]
+    evaluate, calls = uci.evaluate, []
+
+    def failing(*given, **options):
+        calls.append(given)
+        if len(calls) == 2:
+            raise FloatingPointError("a bad number")
+        return evaluate(*given, **options)
+
+    monkeypatch.setattr(uci, "evaluate", failing)
+    with pytest.raises(SystemExit, match="1 of 3 fits failed; the others are in "):
+        main([*arguments, "--out", str(out)])
+    assert [split for _, _, split in fits(out)] == [0, 2]
+    err = capsys.readouterr().err
+    assert "FloatingPointError: a bad number" in err
+    assert '"split": 1' in err
+    main([*arguments, "--out", str(out)])
+    assert [split for _, _, split in fits(out)] == [0, 2, 1]
+    assert len(calls) == 4
 
 
 def test_report_warns_of_other_data_and_parameters_and_of_uneven_splits(uci_results, capsys):
