@@ -48,8 +48,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     batch_inference : {"joint", "independent"}, default="joint"
         How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
         batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
-        turns to joint inference for a batch in which that sum would overshoot. With full
-        covariances it learns the rows of a batch one after the other.
+        turns to joint inference for a batch, and an output, where that sum would overshoot. With
+        full covariances it learns the rows of a batch one after the other.
 
     covariance_type : {"diag", "full"}, default="diag"
         What is kept of the posterior: independent parameters, or one covariance matrix for the

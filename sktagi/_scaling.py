@@ -135,6 +135,7 @@ class Moments:
         return out
 
     def standardise_into(self, values, out: np.ndarray) -> None:
+        """The same, written into an array."""
         if self.weight == 0:  # nothing to go by, or not asked for
             out[...] = values
             return

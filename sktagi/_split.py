@@ -52,7 +52,8 @@ def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
 def _canonical_order(X, y) -> np.ndarray:
     """An order of distinct rows that depends neither on the order they came in nor on units.
 
-    By a random projection of the features over their spread, to single precision, and then by y.
+    By a random projection of the features over their spread, to single precision, then by y, and
+    at last by all digits of the projection.
     """
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     mean = np.asarray(X.mean(axis=0)).ravel()
@@ -65,4 +66,5 @@ def _canonical_order(X, y) -> np.ndarray:
     spread = np.sqrt(variance)
     varies = spread > rounding * np.abs(mean)
     place = X @ np.where(varies, direction / np.where(varies, spread, 1), 0)
-    return np.lexsort((*np.atleast_2d(y.T), (place - place.min()).astype(np.float32)))
+    place = place - place.min()
+    return np.lexsort((place, *np.atleast_2d(y.T), place.astype(np.float32)))

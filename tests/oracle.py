@@ -235,17 +235,19 @@ def _records(layers, activation, xs, x_stds):
     ]
 
 
-def average_correlation(layers, activation, xs, x_stds=None):
-    """rho_ij = c_ij / (d_i d_j) of what leaves the layers, entry by entry.
+def hidden_correlation(layers, activation, xs, x_stds=None):
+    """rho_ij = c_ij / (d_i d_j) of what enters the last layer, entry by entry; None if linear.
 
     c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k m_k s_ik s_jk, where S_k and m_k are averages over the
     units that a layer makes. The variances d^2 are the same for i = j and rho_ii = 1. Errors of the
     inputs are independent between rows: rho is zero in the first layer.
     """
+    if len(layers) == 1:
+        return None
     n_rows = len(xs)
     records = _records(layers, activation, xs, x_stds)
     rho = [[0.0] * n_rows for _ in range(n_rows)]
-    for depth, layer in enumerate(layers):
+    for depth, layer in enumerate(layers[:-1]):
         n_out = layer.n_out
         mean_b = sum(layer.var_b) / n_out
         mean_s, mean_m = [], []
@@ -279,8 +281,7 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
     """
     n_rows, layer = len(xs), layers[-1]
     records = _records(layers, activation, xs, x_stds)
-    is_linear = len(layers) == 1
-    rho = None if is_linear else average_correlation(layers[:-1], activation, xs, x_stds)
+    rho = hidden_correlation(layers, activation, xs, x_stds)
     share = 0.0 if rho is None else OWN_SHARE
     if outputs is None:
         outputs = [list(range(layer.n_out)) for _ in range(n_rows)]
@@ -309,16 +310,38 @@ def output_covariance(layers, activation, xs, x_stds=None, outputs=None):
 
 
 def summed_step(layers, activation, xs, nu, x_stds=None):
-    """K nu, [row][output]: correlations of an average output, and each output's variances."""
-    n_rows = len(xs)
-    var_z = [record.var_z[-1] for record in _records(layers, activation, xs, x_stds)]
-    rho = average_correlation(layers, activation, xs, x_stds)
-    step = [[0.0] * layers[-1].n_out for _ in range(n_rows)]
+    """K nu, [row][output]: the part of K that comes through hidden units has the correlation of an
+    average output, and the variances of each output."""
+    n_rows, layer = len(xs), layers[-1]
+    records = _records(layers, activation, xs, x_stds)
+    rho = hidden_correlation(layers, activation, xs, x_stds)
+    units = range(layer.n_in)
+
+    def moment(o, k):
+        return layer.mu_w[o][k] ** 2 + layer.var_w[o][k]
+
+    def std(i, k):
+        return math.sqrt(records[i].var_a[-1][k])
+
+    def through_hidden(i, o):
+        return sum(moment(o, k) * std(i, k) ** 2 for k in units)
+
+    average = [sum(moment(o, k) for o in range(layer.n_out)) / layer.n_out for k in units]
+    step = [[0.0] * layer.n_out for _ in range(n_rows)]
     for i in range(n_rows):
-        for o in range(layers[-1].n_out):
+        for o in range(layer.n_out):
             for j in range(n_rows):
-                shared = 1.0 if i == j else rho[i][j]
-                step[i][o] += shared * math.sqrt(var_z[i][o] * var_z[j][o]) * nu[j][o]
+                a_i, a_j = records[i].mu_a[-1], records[j].mu_a[-1]
+                cov = layer.var_b[o] + sum(layer.var_w[o][k] * a_i[k] * a_j[k] for k in units)
+                if i == j:
+                    cov = records[i].var_z[-1][o]
+                elif rho is not None:
+                    alike = sum(average[k] * std(i, k) * std(j, k) for k in units)
+                    size = sum(average[k] * std(i, k) ** 2 for k in units)
+                    size *= sum(average[k] * std(j, k) ** 2 for k in units)
+                    corr = rho[i][j] * alike / math.sqrt(size) if size > 0 else 0.0
+                    cov += corr * math.sqrt(through_hidden(i, o) * through_hidden(j, o))
+                step[i][o] += cov * nu[j][o]
     return step
 
 

@@ -7,7 +7,7 @@ from helpers import DTYPES, LINEARISED, member, random_layers, rtol, with_ones
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import OWN_SHARE, common_covariance, output_covariance, summed_step
+from sktagi.engine.batch import OWN_SHARE, hidden_covariance, output_covariance, summed_step
 from sktagi.engine.network import forward
 from sktagi.engine.tree import ClassTree
 
@@ -16,9 +16,16 @@ TREE = ClassTree(6)
 
 
 def correlation(layers, x, activation="relu", var_x=None):
-    """Between rows, of an average unit that leaves the layers."""
-    cov, scale = common_covariance(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
-    return cov * scale[..., :, None] * scale[..., None, :]
+    """Between rows, of an average unit that enters the last layer; None for a linear model."""
+    hidden = hidden_covariance(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+    if hidden is None:
+        return None
+    return hidden.cov * hidden.scale[..., :, None] * hidden.scale[..., None, :]
+
+
+def step_of(layers, x, nu, activation="relu", var_x=None):
+    tape = forward(layers, ACTIVATIONS[activation], x, var_x)[2]
+    return summed_step(layers, tape, hidden_covariance(layers, tape), nu)
 
 
 def covariance(layers, x, activation="relu", var_x=None, outputs=None):
@@ -31,7 +38,8 @@ def covariance(layers, x, activation="relu", var_x=None, outputs=None):
         copies = (x[..., :, None, :] == x[..., None, :, :]).all(axis=-1)
         if copies.sum() == copies[..., 0].size:  # each row of itself alone
             copies = None
-    shared, own = output_covariance(layers, tape, var_z, outputs, copies)
+    hidden = hidden_covariance(layers, tape)
+    shared, own = output_covariance(layers, tape, hidden, var_z, outputs, copies)
     if own.ndim < shared.ndim:
         own = own[..., None] * np.eye(own.shape[-1], dtype=own.dtype)
     return shared, own, var_z.swapaxes(-1, -2)
@@ -64,25 +72,28 @@ def least_eigenvalue(matrices):
     return (np.linalg.eigvalsh(symmetric)[..., 0] / np.where(size > 0, size, 1)).min()
 
 
-# --------------------------------------------------------------------------- an average unit
+# ----------------------------------------------------------------- what enters the last layer
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("activation", LINEARISED)
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_average_correlation_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
+def test_hidden_correlation_follows_the_recursion_entry_by_entry(hidden, activation, uncertain):
     layers, x, var_x, _ = generated(hidden, 6, 8, uncertain=uncertain)
-    x_std = np.sqrt(var_x) if uncertain else None
-    for n_layers in range(1, len(layers) + 1):
-        first = layers[:n_layers]
-        expected = oracle.average_correlation(to_oracle(first), activation, x[:, :-1], x_std)
-        np.testing.assert_allclose(correlation(first, x, activation, var_x), expected, rtol=1e-10)
+    rho = correlation(layers, x, activation, var_x)
+    expected = oracle.hidden_correlation(
+        to_oracle(layers), activation, x[:, :-1], np.sqrt(var_x) if uncertain else None
+    )
+    if hidden:
+        np.testing.assert_allclose(rho, expected, rtol=1e-10)
+    else:  # a linear model has no hidden units
+        assert rho is None is expected
 
 
 @pytest.mark.parametrize("hidden", HIDDEN[1:])
 @pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_average_correlation_of_exact_inputs_is_a_correlation_matrix(hidden, activation, dtype):
+def test_hidden_correlation_of_exact_inputs_is_a_correlation_matrix(hidden, activation, dtype):
     layers, x, _, _ = generated(hidden, 20, 0, dtype)
     rho = correlation(layers, x, activation)
     eps = 100 * np.finfo(dtype).eps
@@ -112,34 +123,63 @@ def test_errors_of_inputs_are_shared_with_no_row(hidden):
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("uncertain", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_summed_step_is_that_of_naive_loops(hidden, uncertain, dtype):
+def test_summed_step_is_that_of_naive_loops(hidden, activation, uncertain, dtype):
     layers, x, var_x, _ = generated(hidden, 7, 20, dtype, uncertain)
     nu = np.random.default_rng(21).normal(size=(7, 2)).astype(dtype)
-    tape = forward(layers, ACTIVATIONS["tanh"], x, var_x)[2]
-    step = summed_step(layers, tape, nu)
+    step = step_of(layers, x, nu, activation, var_x)
     expected = oracle.summed_step(
-        to_oracle(layers), "tanh", x[:, :-1], nu, np.sqrt(var_x) if uncertain else None
+        to_oracle(layers), activation, x[:, :-1], nu, np.sqrt(var_x) if uncertain else None
     )
     assert step.dtype == dtype
     np.testing.assert_allclose(step, expected, rtol=rtol(dtype), atol=rtol(dtype))
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_summed_step_of_one_output_is_that_of_its_covariance(hidden, uncertain):
+def test_summed_step_is_that_of_the_covariance_for_one_output_or_a_linear_model(
+    hidden, n_outputs, uncertain
+):
+    if hidden and n_outputs > 1:
+        pytest.skip("what comes through hidden units is averaged over the outputs")
     layers, x, var_x, _ = generated(hidden, 7, 22, uncertain=uncertain)
-    layers[-1] = layers[-1]._replace(mu=layers[-1].mu[..., :1], var=layers[-1].var[..., :1])
+    layers[-1] = layers[-1]._replace(
+        mu=layers[-1].mu[..., :n_outputs], var=layers[-1].var[..., :n_outputs]
+    )
     x = np.concatenate([x, x[:3]])  # copies share all of it
     var_x = np.concatenate([var_x, var_x[:3]]) if uncertain else None
-    nu = np.random.default_rng(23).normal(size=(10, 1))
+    nu = np.random.default_rng(23).normal(size=(10, n_outputs))
     shared, own, _ = covariance(layers, x, "tanh", var_x)
     if hidden:  # there a share of what rows have in common is taken away from it
         shared = shared / (1 - OWN_SHARE)
         own = np.eye(10) * diagonal(own - OWN_SHARE * shared)[..., None]
-    step = summed_step(layers, forward(layers, ACTIVATIONS["tanh"], x, var_x)[2], nu)
-    np.testing.assert_allclose(step, (shared + own)[0] @ nu, rtol=1e-9, atol=1e-12)
+    expected = np.einsum("oij,jo->io", shared + own, nu)
+    step = step_of(layers, x, nu, "tanh", var_x)
+    np.testing.assert_allclose(step, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_summed_step_of_rows_whose_hidden_units_are_all_off_is_finite(dtype):
+    layers, x, _, _ = generated((5, 3), 7, 24, dtype)
+    layers[0].mu[:, -1] = -1e3
+    step = step_of(layers, x, np.ones((7, 2), dtype))
+    assert np.all(np.isfinite(step))
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_summed_step_of_networks_side_by_side_is_that_of_each_alone(hidden, as_sparse):
+    rng = np.random.default_rng(25)
+    x = with_ones(rng.normal(size=(7, 4)))
+    nu = rng.normal(size=(3, 7, 2))
+    layers = random_layers([4, *hidden, 2], 26, members=3)
+    together = step_of(layers, sparse.csr_array(x) if as_sparse else x, nu)
+    for m in range(3):
+        alone = step_of(member(layers, m), x, nu[m])
+        np.testing.assert_allclose(together[m], alone, rtol=1e-11, atol=1e-14)
 
 
 # ------------------------------------------------------------------------- what rows observe
@@ -170,6 +210,21 @@ def test_rows_that_observe_different_outputs_have_no_covariance(hidden):
         assert np.all(part[apart] == 0)
     shared = covariance(layers, x, outputs=outputs)[0]
     assert np.all(shared[~apart] != 0)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_some_outputs_are_those_of_all(hidden, as_sparse):
+    x = with_ones(np.random.default_rng(27).normal(size=(7, 4)))
+    layers = random_layers([4, *hidden, 3], 28, members=2)
+    rows = sparse.csr_array(x) if as_sparse else x
+    _, var_z, tape = forward(layers, ACTIVATIONS["relu"], rows)
+    common = hidden_covariance(layers, tape)
+    some = np.array([2, 0])
+    every = output_covariance(layers, tape, common, var_z)
+    few = output_covariance(layers, tape, common, var_z[..., some], some)
+    for whole, part in zip(every, few, strict=True):
+        np.testing.assert_allclose(part, whole[:, some], rtol=1e-12)
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)

@@ -5,7 +5,7 @@ import pytest
 from helpers import DTYPES, copy_layers, random_layers, rtol, with_ones
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import output_covariance
+from sktagi.engine.batch import hidden_covariance, output_covariance
 from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
     GaussianOutputs,
@@ -76,7 +76,8 @@ def test_one_row_of_a_network_jointly_is_one_row_alone(noise_var, hidden, uncert
     var_x = rng.uniform(0.1, 1, size=(1, 3)) if uncertain else None
     layers = random_layers([3, *hidden, 2], seed=3)
     mu_z, var_z, tape = forward(layers, ACTIVATIONS["tanh"], x, var_x)
-    joint = joint_message(mu_z, *output_covariance(layers, tape, var_z), y, noise_var, 1.0)
+    parts = output_covariance(layers, tape, hidden_covariance(layers, tape), var_z)
+    joint = joint_message(mu_z, *parts, y, noise_var, 1.0)
     alone = independent_message(mu_z, var_z, y, noise_var, 1.0)
     np.testing.assert_allclose(joint.nu, alone.nu, rtol=1e-12)
     np.testing.assert_allclose(joint.kappa, alone.kappa, rtol=1e-12)
@@ -266,7 +267,7 @@ def test_all_rows_at_once_without_hidden_layers_give_the_mean_of_exact_condition
     layers = random_layers([3, 2], seed=15)
     prior = copy_layers(layers)[0]
     mu_z, var_z, tape = forward(layers, ACTIVATIONS["identity"], x, var_x)
-    shared, own = output_covariance(layers, tape, var_z)
+    shared, own = output_covariance(layers, tape, hidden_covariance(layers, tape), var_z)
     backward(layers, tape, *joint_message(mu_z, shared, own, y, noise_var, weight)[:2])
     for o in range(2):
         noise = noise_var / weight[:, 0]

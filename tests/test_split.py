@@ -189,3 +189,15 @@ def test_held_out_rows_are_drawn_at_random():
         counts[split(X, fraction=0.2, seed=seed)[1][0]] += 1
     assert counts.min() > 45  # 80 expected, 8 the standard deviation
     assert counts.max() < 120
+
+
+def test_a_copy_of_a_row_does_not_change_which_rows_are_held_out():
+    """In wide rows too, some of which nearly equal others."""
+    base = np.random.default_rng(7).normal(size=(40, 80))
+    X = np.concatenate([base, base * (1 + 1e-10)])
+    y = np.tile(base[:, :1], (2, 1))
+    _, (expected,) = split(X, y, fraction=0.3)
+    for k in range(80):
+        rows = np.insert(np.arange(80), k, k)
+        _, (held,) = split(X[rows], y[rows], fraction=0.3)
+        assert set(rows[held]) == set(expected)

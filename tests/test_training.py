@@ -373,8 +373,21 @@ def test_independent_batches_are_guarded_where_the_plain_sum_overshoots():
     assert error_of(guarded, data) < before
 
 
+def test_independent_batches_see_one_output_overshoot_among_others_that_know_nothing():
+    """A new feature begins to vary: only the output that knows the others is moved too far."""
+    n, d, sigma_v = 20, 40, 0.01
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    net = make_network([d, 10], sigma_v=sigma_v)
+    net.layers[0].var[:, :-2, 0] = net.layers[0].var[:, -1, 0] = 1e-8
+    net.layers[0].mu[..., 0] = 0
+    y = np.c_[2 * x[:, -1], rng.normal(size=(n, 9))]
+    learn_rows(net, Rows(with_ones(x), y, np.ones(n)), np.arange(n)[None], Settings(n, joint=False))
+    assert net.layers[0].mu[0, -2, 0] == pytest.approx(2, abs=0.02)
+
+
 def test_independent_batches_are_learnt_jointly_just_where_their_sum_makes_the_error_grow():
-    """The sum moves the outputs by K nu, K with the correlation of an average output."""
+    """The sum moves the outputs by K nu; through hidden units, as an average output correlates."""
     n, decisions = 12, []
     for seed, sigma_v, x_std in itertools.product(range(6), (0.3, 1.0), (None, 0.5, 1.7)):
         data = make_rows(n, 2, 2, seed=seed)

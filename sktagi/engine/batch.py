@@ -7,9 +7,8 @@ s = std(a), and bars for averages over the output units of a layer,
     c_ij = sum_k S_k a_ik a_jk + rho_ij sum_k (W^2 + S)_k s_ik s_jk,   rho_ij = c_ij / sd_i sd_j
 
 where the bias is the unit k with a = 1 and s = 0. The last layer is not averaged: c is then the
-covariance K of each output. (To ask whether a sum of messages overshoots, ``summed_step``, the
-correlation of an average output will do.) Errors of uncertain inputs are independent from row to
-row: they count in the variances sd^2, not in c.
+covariance K of each output. Errors of uncertain inputs are independent from row to row: they count
+in the variances sd^2, not in c.
 
 Through hidden layers the average is only nearly the truth. Its null space is not that of the exact
 covariance, and with little noise conditioning would blow up whatever falls into it. So there a
@@ -21,26 +20,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .network import Layer, Tape, Units, with_values
+from .network import Layer, Tape, Units, matmul, with_values
 
-__all__ = ["common_covariance", "output_covariance", "summed_step"]
+__all__ = ["hidden_covariance", "output_covariance", "summed_step"]
 
 OWN_SHARE = 0.01
+TINY = {char: float(np.finfo(char).tiny) for char in "fd"}
 
 
-def common_covariance(layers: Sequence[Layer], tape: Tape) -> tuple[np.ndarray, np.ndarray]:
-    """The covariance c between rows of what leaves some layers, and 1 / sd, which makes rho of it.
+class Common(NamedTuple):
+    """What rows have in common of an average hidden unit before its activation."""
 
-    Both are those of an average unit; the layers are the first of the tape's.
-    """
+    cov: np.ndarray  # c (..., rows, rows)
+    scale: np.ndarray  # 1 / sd (..., rows), which makes rho of it
+
+
+def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
+    """Of what enters the last layer; None for a linear model."""
+    if len(layers) == 1:
+        return None
     uncertain = tape.units[0].var_a is not None
     cov: Any = None
     scale: Any = None
-    for layer, units in zip(layers, tape.units, strict=False):
+    for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
         mean_var = _mean_of_columns(layer.var)
         direct = _gram(units.mu_a, mean_var)
         if units.var_a is not None:
@@ -54,7 +60,7 @@ def common_covariance(layers: Sequence[Layer], tape: Tape) -> tuple[np.ndarray, 
         else:
             variance = direct.diagonal(0, -2, -1)
         cov, scale = direct, 1 / np.sqrt(variance)
-    return cov, scale
+    return Common(cov, scale)
 
 
 def _scaled_std(units: Units, scale: np.ndarray) -> np.ndarray:
@@ -67,54 +73,66 @@ def _scaled_std(units: Units, scale: np.ndarray) -> np.ndarray:
     return std
 
 
-def summed_step(layers: Sequence[Layer], tape: Tape, nu: np.ndarray) -> np.ndarray:
+def summed_step(
+    layers: Sequence[Layer], tape: Tape, hidden: Common | None, nu: np.ndarray
+) -> np.ndarray:
     """K nu: how far the messages of all rows together move the outputs, to first order.
 
-    The correlation between rows is that of an average output here, the variances are each
-    output's own. ``nu`` is zero where an output is not observed.
+    Without a matrix of rows x rows for each output: what comes through hidden units has the
+    correlation of an average output, and the variances of each. The rest is exact. ``nu`` is zero
+    where an output is not observed; ``hidden`` is the ``hidden_covariance``.
     """
-    var_z = tape.units[-1].var_z
-    cov, scale = common_covariance(layers, tape)
-    std = np.sqrt(var_z)
-    std *= scale[..., None]
-    step = std * (cov @ (std * nu))
+    layer, units = layers[-1], tape.units[-1]
+    step = matmul(units.mu_a, layer.var * matmul(units.mu_a_t, nu))
+    own = None
     if tape.units[0].var_a is not None:  # the errors of a row's inputs are in its variance alone
-        shared = np.square(std) * cov.diagonal(0, -2, -1)[..., None]
-        step += (var_z - shared) * nu
+        own = units.var_z - matmul(units.sq_a, layer.var)
+    if hidden is not None:
+        var_w = layer.var[..., :-1, :]
+        moment = _mean_of_columns(units.sq_w[..., :-1, :] + var_w)
+        cov = _gram(_scaled_std(units, hidden.scale), moment)
+        cov *= hidden.cov
+        variance = units.from_var + units.var_a @ var_w
+        variance /= np.maximum(_weighted_sum(units.var_a, moment), TINY[cov.dtype.char])[..., None]
+        std = np.sqrt(variance)
+        step += std * (cov @ (std * nu))
+        if own is not None:
+            own -= variance * cov.diagonal(0, -2, -1)[..., None]
+    if own is not None:
+        step += own * nu
     return step
 
 
 def output_covariance(
-    layers: Sequence[Layer], tape: Tape, var_z: np.ndarray, outputs=None, copies=None
+    layers: Sequence[Layer], tape: Tape, hidden: Common | None, var_z, outputs=None, copies=None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Covariance between rows of what they observe, in two parts that add up.
 
     The first (..., observations, rows, rows) comes from the parameters that rows share. The second
     is each row's own: variances (..., observations, rows), or, if there are ``copies``
     (..., rows, rows) of rows, a matrix like the first. ``var_z`` (..., rows, observations) are the
-    variances, ``outputs`` tells which output an observation is of (None: a column of observations
-    is an output). Rows that observe different outputs have no covariance.
+    variances. ``outputs`` tells which output an observation is of: (..., rows, observations) for
+    each row, or (observations,) for all alike; None: all outputs in their order. Rows that observe
+    different outputs have no covariance.
     """
     layer, units = layers[-1], tape.units[-1]
-    is_linear = len(layers) == 1
     var_z = var_z.swapaxes(-1, -2)
-    share = 0.0 if is_linear else OWN_SHARE
+    share = 0.0 if hidden is None else OWN_SHARE
     shared = _gram_of_outputs(units.mu_a, (1 - share) * layer.var, outputs)
-    if not is_linear:
-        cov, scale = common_covariance(layers[:-1], tape)
+    if hidden is not None:
         moment = units.sq_w[..., :-1, :] + layer.var[..., :-1, :]
         moment *= 1 - share
-        gram = _gram_of_outputs(_scaled_std(units, scale), moment, outputs)
-        gram *= cov[..., None, :, :]
+        gram = _gram_of_outputs(_scaled_std(units, hidden.scale), moment, outputs)
+        gram *= hidden.cov[..., None, :, :]
         shared += gram
     same = None
-    if outputs is not None:
+    if outputs is not None and outputs.ndim > 1:
         node = outputs.swapaxes(-1, -2)
         same = node[..., :, None] == node[..., None, :]
         shared *= same
     # What is not shared of a row's variance comes from the share, or from the errors of its inputs.
     own = np.maximum(var_z - shared.diagonal(0, -2, -1), 0)
-    if copies is None or is_linear:
+    if copies is None or hidden is None:
         return shared, own
     root = np.sqrt(own)
     own = root[..., :, None] * root[..., None, :] * copies[..., None, :, :]
@@ -151,7 +169,8 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
     if not isinstance(a, np.ndarray):
         if weights.ndim == 2:
             return _sparse_gram_of_outputs(a, weights, outputs)
-        nodes = [None] * len(weights) if outputs is None else outputs
+        each = outputs is not None and outputs.ndim > 1
+        nodes = outputs if each else [outputs] * len(weights)
         grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
         return np.stack(grams)
     scaled = a[..., None, :, :] * _of_observations(np.sqrt(weights), outputs)
@@ -161,8 +180,8 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
 def _of_observations(weights: np.ndarray, outputs) -> np.ndarray:
     """Weights of the output that a row observes, (..., observations, rows or 1, n_in)."""
     by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
-    if outputs is None:
-        return by_output[..., :, None, :]
+    if outputs is None or outputs.ndim == 1:
+        return (by_output if outputs is None else by_output[..., outputs, :])[..., :, None, :]
     *lead, n_out, n_in = by_output.shape
     first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
     return by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]

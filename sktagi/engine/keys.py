@@ -12,14 +12,18 @@ FEW_COLUMNS = 32
 
 
 def row_keys(x) -> np.ndarray:
-    """A 64-bit key for each row of a matrix, dense or sparse, to be compared with one another."""
+    """A 64-bit key for each row of a matrix, dense or sparse.
+
+    Whether keys of one call are equal is all that they tell: a key depends on the other rows.
+    """
     if sparse.issparse(x):
         return _sparse_keys(x)
     n_columns = x.shape[1]
     if n_columns <= 2 * FEW_COLUMNS:
         return _dense_keys(x)
     # A few columns tell most rows apart; only those that they do not need the others.
-    keys = _dense_keys(x[:, np.linspace(0, n_columns - 1, FEW_COLUMNS).astype(int)])
+    # (The last column may be the ones of the bias.)
+    keys = _dense_keys(x[:, np.linspace(0, n_columns - 2, FEW_COLUMNS).astype(int)])
     _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
     alike = np.flatnonzero(size[group] > 1)
     keys[alike] = _dense_keys(x, alike)

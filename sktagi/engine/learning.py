@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .batch import output_covariance, summed_step
+from .batch import hidden_covariance, output_covariance, summed_step
 from .full import FullLayer, learn_full, predict_full
 from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
@@ -136,7 +136,7 @@ class Network:
 
 def _change(layer, function: Callable):
     """A layer whose arrays over members are replaced."""
-    mu, spread, var_prior, *more = layer
+    mu, spread, var_prior, *more = layer  # so begin Layer and FullLayer; the prior is one for all
     return type(layer)(function(mu), function(spread), var_prior, *map(function, more))
 
 
@@ -380,57 +380,65 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
     mu_z, var_z = last.mu_z, last.var_z
     if places is not None:
         mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
+    observed = mu_z, var_z, batch.y, noise_var
     if joint and tape.n_rows > 1:
-        return _together(layers, tape, batch, mu_z, var_z, noise_var)
-    alone = independent_message(mu_z, var_z, batch.y, noise_var, batch.weight)
+        with threads_for_rows(layers, tape.n_rows):
+            return _together(layers, tape, batch, hidden_covariance(layers, tape), observed)
+    alone = independent_message(*observed, batch.weight)
+    # The sum of what each row would do alone overshoots where rows say the same thing: at most by
+    # the sum of the leverages of an output, and up to 2 that does no harm.
     if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
         return alone
-    worse = _overshoots(layers, tape, alone, places)
-    if worse is None:
+    spread = alone if places is None else Message(*(_scatter(a, places, last.mu_z) for a in alone))
+    if np.maximum.reduce(np.add.reduce(spread.leverage, axis=-2), axis=None) <= 2:
         return alone
-    worse = np.broadcast_to(worse, last.mu_z.shape)
-    if places is not None:
-        worse = worse.reshape(-1)[places]
-    some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))
-    outputs = np.broadcast_to(some, (*worse.shape[:-1], len(some)))
-    if batch.outputs is not None:
-        outputs = batch.outputs[..., some]
-    batch = batch._replace(y=batch.y[..., some], outputs=outputs)
-    if noise_var.shape[-1] > 1:
-        noise_var = noise_var[..., some]
-    together = _together(layers, tape, batch, mu_z[..., some], var_z[..., some], noise_var)
-    for part, other in zip(alone, together, strict=True):
-        part[..., some] = np.where(worse[..., some], other, part[..., some])
+    with threads_for_rows(layers, tape.n_rows):
+        hidden = hidden_covariance(layers, tape)
+        worse = _overshoots(layers, tape, hidden, spread)
+        if not worse.any():
+            return alone
+        worse = np.broadcast_to(worse, last.mu_z.shape)
+        if places is not None:
+            worse = worse.reshape(-1)[places]
+        if worse.all():
+            return _together(layers, tape, batch, hidden, observed)
+        return _some_together(layers, tape, batch, hidden, observed, worse, alone)
+
+
+def _together(layers, tape: Tape, batch: Batch, hidden, observed, outputs=None) -> Message:
+    """What the rows say jointly of what is observed, which is all or some of the batch."""
+    mu_z, var_z, y, noise_var = observed
+    if outputs is None:
+        outputs = batch.outputs
+    shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
+    return joint_message(mu_z, shared, own, y, noise_var, batch.weight)
+
+
+def _some_together(
+    layers, tape: Tape, batch: Batch, hidden, observed, worse: np.ndarray, alone: Message
+) -> Message:
+    """Jointly where the sum of the messages is ``worse``, like ``alone`` elsewhere."""
+    some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))  # observations
+    outputs = some if batch.outputs is None else batch.outputs[..., some]
+    part = [a[..., some] if a.shape[-1] > 1 else a for a in observed]
+    together = _together(layers, tape, batch, hidden, part, outputs)
+    for single, joined in zip(alone, together, strict=True):
+        single[..., some] = np.where(worse[..., some], joined, single[..., some])
     return alone
 
 
-def _together(layers, tape: Tape, batch: Batch, mu_z, var_z, noise_var) -> Message:
-    """What the rows say jointly, of the outputs that the batch observes."""
-    with threads_for_rows(layers, tape.n_rows):
-        shared, own = output_covariance(layers, tape, var_z, batch.outputs, batch.copies)
-        return joint_message(mu_z, shared, own, batch.y, noise_var, batch.weight)
+def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
+    """Which outputs (..., 1, n_outputs) the sum of the messages would move too far.
 
-
-def _overshoots(layers, tape: Tape, alone: Message, places) -> np.ndarray | None:
-    """Which outputs (..., 1, n_outputs) the sum of the messages would move too far; None: none.
-
-    The sum of what each row would do alone overshoots where rows say the same thing. To first order
-    it moves the outputs by K nu, and the batch's own error sum(kappa (y - mu_z)^2) of an output
-    grows by the sum over rows of K nu (kappa K nu - 2 nu). That can only be positive if the
-    leverages of an output sum to more than 2.
+    To first order it moves them by K nu, and the batch's own error sum(kappa (y - mu_z)^2) of an
+    output grows by the sum over rows of K nu (kappa K nu - 2 nu).
     """
-    nu, kappa, leverage = alone
-    if places is not None:
-        nu, kappa, leverage = (_scatter(part, places, tape.units[-1].mu_z) for part in alone)
-    if np.maximum.reduce(np.add.reduce(leverage, axis=-2), axis=None) <= 2:
-        return None
-    with threads_for_rows(layers, tape.n_rows), np.errstate(over="ignore", invalid="ignore"):
-        step = summed_step(layers, tape, nu)
-        kappa = kappa * step
-        kappa -= 2 * nu
-        step *= kappa
-        worse = ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
-    return worse if worse.any() else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = summed_step(layers, tape, hidden, alone.nu)
+        slope = alone.kappa * step
+        slope -= 2 * alone.nu
+        step *= slope
+        return ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 
 
 def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:

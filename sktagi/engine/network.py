@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 __all__ = [
-    "Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward", "with_values"
+    "Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward", "matmul", "with_values"
 ]  # fmt: skip
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
@@ -149,11 +149,11 @@ def forward(
     else:
         first.sq_a = with_values(x, np.square(x.data))
         first.mu_a_t, first.sq_a_t = x.T, first.sq_a.T
-        first.mu_z[...] = _sparse_matmul(x, layer.mu)
-        first.var_z[...] = _sparse_matmul(first.sq_a, layer.var)
+        first.mu_z[...] = matmul(x, layer.mu)
+        first.var_z[...] = matmul(first.sq_a, layer.var)
     if var_x is not None:
         second = (np.square(layer.mu) + layer.var)[..., :-1, :]
-        first.var_z += _sparse_matmul(var_x, second) if sparse.issparse(var_x) else var_x @ second
+        first.var_z += matmul(var_x, second)
     mu_z, var_z = first.mu_z, first.var_z
     for layer, units in zip(other_layers, others, strict=True):
         activation(mu_z, var_z, units.inner_mu, units.var_a, units.jac)
@@ -193,7 +193,7 @@ def _update(layer: Layer, units: Units, product, nu, kappa, one_row, keep_next) 
     sq_w = units.sq_w
     mu_a, sq_a = units.mu_a_t, units.sq_a_t
     if not isinstance(mu_a, np.ndarray):
-        d_mu, d_var = _sparse_matmul(mu_a, nu), _sparse_matmul(sq_a, kappa)
+        d_mu, d_var = matmul(mu_a, nu), matmul(sq_a, kappa)
         _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
         return
     n_in = mu.shape[-2]
@@ -255,6 +255,8 @@ def with_values(a, values: np.ndarray):
     return sparse.csr_array((values, a.indices, a.indptr), shape=a.shape)
 
 
-def _sparse_matmul(a, w: np.ndarray) -> np.ndarray:
-    """a @ w, where the sparse ``a`` is shared by all networks."""
-    return a @ w if w.ndim == 2 else np.stack([a @ part for part in w])
+def matmul(a, w: np.ndarray) -> np.ndarray:
+    """a @ w; a sparse ``a`` is shared by all networks."""
+    if isinstance(a, np.ndarray) or w.ndim == 2:
+        return a @ w
+    return np.stack([a @ part for part in w])

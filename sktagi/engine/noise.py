@@ -115,7 +115,7 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:
-    """A view of the diagonals, to write to; the matrices are whole in memory."""
+    """A view of the diagonals that can be written to; the matrices are whole in memory."""
     *lead, n, _ = matrices.shape
     return matrices.reshape(*lead, n * n)[..., :: n + 1]
 
