@@ -15,6 +15,7 @@ from scipy.special import expit, ndtr
 __all__ = ["ACTIVATIONS", "LEAKY_SLOPE", "activate"]
 
 LEAKY_SLOPE = 0.01
+ZERO = {char: np.zeros((), char) for char in "fd"}  # quicker than a number of Python
 
 
 def identity(mu_z, var_z, mu_a, var_a, jac):
@@ -24,7 +25,7 @@ def identity(mu_z, var_z, mu_a, var_a, jac):
 
 
 def relu(mu_z, var_z, mu_a, var_a, jac):
-    np.maximum(mu_z, 0, out=mu_a)
+    np.maximum(mu_z, ZERO[mu_z.dtype.char], out=mu_a)
     np.sign(mu_a, out=jac)
     np.multiply(var_z, jac, out=var_a)
 

@@ -59,7 +59,7 @@ def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
             variance = _weighted_sum(units.sq_a, mean_var) + _weighted_sum(units.var_a, moment)
         else:
             variance = direct.diagonal(0, -2, -1)
-        cov, scale = direct, 1 / np.sqrt(variance)
+        cov, scale = direct, np.reciprocal(np.sqrt(variance))
     return Common(cov, scale)
 
 

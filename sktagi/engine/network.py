@@ -20,8 +20,9 @@ __all__ = [
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 17
-EPS = {char: float(np.finfo(char).eps) for char in "fd"}
-ONE = {char: np.ones((), char) for char in "fd"}  # quicker to add than a number of Python
+# Arrays: quicker to compute with than numbers of Python, which have to be converted.
+EPS = {char: np.array(np.finfo(char).eps, char) for char in "fd"}
+ONE = {char: np.ones((), char) for char in "fd"}
 
 
 class Layer(NamedTuple):
@@ -229,7 +230,7 @@ def _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next) -> 
         var /= d_var
     else:
         several = 1 / (1 + d_var) if one_row is not True else None
-        np.subtract(1, d_var, out=d_var)
+        np.subtract(ONE[d_var.dtype.char], d_var, out=d_var)
         np.maximum(d_var, EPS[d_var.dtype.char], out=d_var)
         var *= d_var if several is None else np.where(one_row, d_var, several)
     if keep_next is not None:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from .activations import ZERO
 from .gaussian import log_density
-from .network import EPS
+from .network import EPS, ONE
 
 _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 
@@ -98,8 +99,9 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
-    not_noise = 1 - jitter * precision
-    leverage = np.maximum(not_noise, 0)
+    zero, one = ZERO[cov_y.dtype.char], ONE[cov_y.dtype.char]
+    not_noise = one - jitter * precision
+    leverage = np.maximum(not_noise, zero)
     if by_product:  # the difference of nearly equal numbers that follows would be rounding
         by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
     elif has_copies:
@@ -107,7 +109,7 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     else:
         by_shared = not_noise - own * precision
     nu = nu[..., 0]
-    kappa = np.maximum(by_shared, 0) / shared.diagonal(0, -2, -1)
+    kappa = np.maximum(by_shared, zero) / shared.diagonal(0, -2, -1)
     if root is not None:
         observed = root > 0
         nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
