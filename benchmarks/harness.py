@@ -85,8 +85,8 @@ def run(
 
     ``about`` in a job is what else tells results apart: it is in the key, and not given to the
     task. Its ``package`` is the one whose version counts (default: this one). ``costs`` are what
-    the fits will take, in any unit; the estimate of the time left goes by them. A fit that fails
-    does not keep the others from being made; then the run ends with an error.
+    the fits will take, in any unit; the estimate of the time left goes by them. An error
+    in a fit does not keep the others from being made; the run then ends with an error.
     """
     path = Path(args.out)
     done = {(_key(r["job"]), _key(r["versions"])): r for r in read(path) if r["command"] == command}
@@ -115,8 +115,9 @@ def run(
         finally:
             progress.close()
             if interrupt.seen:
-                count = f"{progress.count} of {len(todo)} fits were made"
-                print(f"interrupted: {count} and are in {path}; the same command goes on",
+                count = f"{progress.count - failed} of {len(todo)} fits were made"
+                note = f", {failed} failed" if failed else ""
+                print(f"interrupted: {count} and are in {path}{note}; the same command goes on",
                       file=sys.stderr, flush=True)  # fmt: skip
             results.close()
     if failed:

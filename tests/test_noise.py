@@ -10,6 +10,7 @@ from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
     GaussianOutputs,
     _diagonal_of_product,
+    _inverse_root,
     independent_message,
     joint_message,
     noise_moment,
@@ -363,3 +364,33 @@ def test_diagonals_do_not_depend_on_the_order_in_memory(dtype):
         result = _diagonal_of_product(*arguments)
         np.testing.assert_allclose(result, expected, rtol=rtol(dtype), atol=rtol(dtype))
         assert result.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matrices_that_are_not_positive_definite_get_as_much_more_as_it_takes(dtype):
+    """Each its own; the others of a stack stay as they are."""
+    rng = np.random.default_rng(11)
+    n = 12
+    factor = rng.normal(size=(3, 2, n, n)).astype(dtype)
+    cov = factor @ factor.swapaxes(-1, -2)
+    bad = np.array([[True, False], [False, False], [False, True]])
+    size = np.einsum("...ii->...", cov)
+    values, vectors = np.linalg.eigh(cov[bad])
+    values[:, 0] = -1e-4 * size[bad]
+    cov[bad] = (vectors * values[:, None, :]) @ vectors.swapaxes(-1, -2)
+    cov = (cov + cov.swapaxes(-1, -2)) / 2
+    noise = np.full((3, 2, 1), 1e-3, dtype)
+    rounding = np.finfo(dtype).eps * size[..., None].astype(dtype)
+    least = noise + rounding
+    root, jitter = _inverse_root(cov.copy(), noise, rounding)
+    np.testing.assert_array_equal(jitter[~bad], least[~bad])
+    assert np.all(jitter[bad] > 1e-4 * size[bad][:, None])
+    total = cov + jitter[..., None] * np.eye(n, dtype=dtype)
+    product = root.swapaxes(-1, -2) @ total @ root
+    np.testing.assert_allclose(product, np.broadcast_to(np.eye(n), product.shape), atol=2e-2)
+
+
+def test_a_matrix_that_is_not_finite_ends_the_search():
+    cov = np.full((1, 3, 3), np.nan)
+    root, _ = _inverse_root(cov, np.ones((1, 1)), np.ones((1, 1)))
+    assert np.isnan(root).any()

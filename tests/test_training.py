@@ -20,7 +20,7 @@ from sktagi.engine import learning
 from sktagi.engine.inputs import forward_uncertain
 from sktagi.engine.learning import Network, Rows, Settings, learn_rows, predict_moments
 from sktagi.engine.network import backward, forward
-from sktagi.engine.noise import independent_message, joint_message
+from sktagi.engine.noise import Message, independent_message, joint_message
 from sktagi.engine.training import fit_epochs
 from sktagi.engine.tree import ClassTree
 
@@ -386,36 +386,49 @@ def test_independent_batches_see_one_output_overshoot_among_others_that_know_not
     assert net.layers[0].mu[0, -2, 0] == pytest.approx(2, abs=0.02)
 
 
+def test_a_sum_of_messages_that_overflows_overshoots():
+    layers = make_network([2, 1], dtype=np.float32).layers
+    tape = forward(layers, None, with_ones(np.array([[1, 0], [0, 1], [-1, 0.5]]), np.float32))[2]
+    nu = np.array([3e38, -3e38, 3e38], np.float32).reshape(1, 3, 1)
+    message = Message(nu, np.full_like(nu, 1e38), np.ones_like(nu))
+    assert np.all(learning._overshoots(layers, tape, None, message))
+
+
 def test_independent_batches_are_learnt_jointly_just_where_their_sum_makes_the_error_grow():
     """The sum moves the outputs by K nu; through hidden units, as an average output correlates."""
     n, decisions = 12, []
     for seed, sigma_v, x_std in itertools.product(range(6), (0.3, 1.0), (None, 0.5, 1.7)):
         data = make_rows(n, 2, 2, seed=seed)
+        data.x[n // 2 :] = data.x[: n // 2]  # copies, with targets of their own
         x_std = None if x_std is None else np.full((n, 2), x_std)
         data = data._replace(var_x=None if x_std is None else x_std**2)
         guarded, by_hand = (
             make_network([2, 4, 2], seed=seed, sigma_v=sigma_v, activation="tanh") for _ in range(2)
         )
+        noise_var = sigma_v**2 * np.array([[1.0, 20.0]])
+        guarded.noise_var[...] = by_hand.noise_var[...] = noise_var
         learn_rows(guarded, data, np.arange(n)[None], Settings(n, joint=False))
         layers, x = to_oracle(by_hand.layers), data.x[:, :-1]
         parts = oracle.output_covariance(layers, "tanh", x, x_std)
         shared, own = (np.array(part)[None] for part in parts)
         mu_z, var_z, tape = forward(by_hand.layers, by_hand.activation, data.x, data.var_x)
-        nu, kappa, leverage = independent_message(mu_z, var_z, data.y, sigma_v**2, 1.0)
+        nu, kappa, leverage = independent_message(mu_z, var_z, data.y, noise_var, 1.0)
         assert leverage.sum(axis=-2).max() > 2  # below, no sum can make the error grow
-        together = joint_message(mu_z, shared, own, data.y, sigma_v**2, 1.0)
+        together = joint_message(mu_z, shared, own, data.y, noise_var, 1.0)
         step = np.array(oracle.summed_step(layers, "tanh", x, nu[0], x_std))
         residual = data.y - mu_z[0]
         after, before = ((kappa[0] * r**2).sum(axis=0) for r in (residual - step, residual))
         grows = after > before
-        decisions.append(tuple(grows))
+        decisions.append((x_std is None, *grows))
         nu, kappa = (
             np.where(grows, *pair) for pair in ((together.nu, nu), (together.kappa, kappa))
         )
         backward(by_hand.layers, tape, nu, kappa)
         assert_same_posterior(guarded, by_hand, 1e-9)
-    # All outcomes occur: of both outputs, of none, and of one alone.
-    assert {(True, True), (False, False)} < set(decisions)
+    # All outcomes occur, of one output alone too, with certain rows and with uncertain ones.
+    exact = {(True, True, True), (True, True, False), (True, False, False)}
+    uncertain = {(False, *outcome) for _, *outcome in exact}
+    assert exact | uncertain <= set(decisions)
 
 
 # ------------------------------------------------------------------------------------------ classes

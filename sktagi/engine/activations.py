@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit, ndtr
 
+from .constants import ZERO
+
 __all__ = ["ACTIVATIONS", "LEAKY_SLOPE", "activate"]
 
 LEAKY_SLOPE = 0.01
-ZERO = {char: np.zeros((), char) for char in "fd"}  # quicker than a number of Python
 
 
 def identity(mu_z, var_z, mu_a, var_a, jac):

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .constants import TINY
 from .network import Layer, Tape, Units, matmul, with_values
 
 __all__ = ["hidden_covariance", "output_covariance", "summed_step"]
 
 OWN_SHARE = 0.01
-TINY = {char: float(np.finfo(char).tiny) for char in "fd"}
 
 
 class Common(NamedTuple):

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .constants import EPS, ONE
+
 __all__ = [
     "Layer", "Tape", "Units", "backward", "draw_prior", "forget", "forward", "matmul", "with_values"
 ]  # fmt: skip
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 17
-# Arrays: quicker to compute with than numbers of Python, which have to be converted.
-EPS = {char: np.array(np.finfo(char).eps, char) for char in "fd"}
-ONE = {char: np.ones((), char) for char in "fd"}
 
 
 class Layer(NamedTuple):

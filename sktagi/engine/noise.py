@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from .activations import ZERO
+from .constants import EPS, ONE, ZERO
 from .gaussian import log_density
-from .network import EPS, ONE
 
 _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 
@@ -164,6 +163,9 @@ def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
                 values[index] += more
             upper = np.triu(matrix.T, 1)  # what is still there of the matrix
             matrix[...] = upper + upper.T + np.diag(without[index] + jitter[index])
+            if not np.isfinite(matrix).all():  # more will not help
+                root[...] = np.nan
+                break
             chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
         trsm(1.0, chol, root.T, lower=True, overwrite_b=True)
     return inverse_root, jitter
