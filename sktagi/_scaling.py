@@ -13,7 +13,7 @@ from .engine.units import Change
 __all__ = ["Moments"]
 
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
-ROUNDING = 10 * float(np.finfo(np.float64).eps)
+ROUNDING = 10 * float(np.finfo(np.float64).eps)  # a spread below, relative to the mean, is none
 
 
 @dataclass(eq=False)
@@ -56,7 +56,10 @@ class Moments:
                 offset = sum(weight[b] @ (values[b] - first) for b in blocks) / added
                 mean = first + offset
                 deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
-            new = self._with_rows(added, mean, deviation)
+            new = self._joined(added, mean, deviation, added)
+            if added:
+                starts = self._constant | self._outgrown_by(new)
+                new.since = np.where(starts, added, new.since)
         if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
@@ -64,29 +67,25 @@ class Moments:
             )
         return new
 
-    def _with_rows(self, weight: float, mean: np.ndarray, deviation) -> Moments:
-        """Statistics of these rows and new ones, whose deviation may be one number for all."""
-        new = self._joined(weight, mean, deviation, weight)
-        if weight:
-            starts = self._constant | self._outgrown_by(new)
-            new.since = np.where(starts, weight, new.since)
-        return new
-
     def joined(self, other: Moments) -> Moments:
         """Statistics of the rows of both (Chan et al., 1979)."""
         return self._joined(other.weight, other.mean, other.deviation, other.since)
 
     def _joined(self, weight: float, mean: np.ndarray, deviation, since) -> Moments:
+        """With other rows, whose deviation and ``since`` may be one number for all columns."""
         total = self.weight + weight
         if total == 0:
             return self
         shift = mean - self.mean
-        mean = self.mean + shift * (weight / total)
-        np.square(shift, out=shift)
-        shift *= self.weight * weight / total
-        shift += self.deviation
-        shift += deviation
-        return Moments(total, mean, shift, self.since + since, self.centered)
+        between = np.square(shift)
+        between *= self.weight * weight / total
+        return Moments(
+            total,
+            self.mean + shift * (weight / total),
+            self.deviation + deviation + between,
+            self.since + since,
+            self.centered,
+        )
 
     def without(self, other: Moments) -> Moments:
         """Statistics of the rows that ``other``, an earlier state of these, had not seen."""
