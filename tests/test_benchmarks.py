@@ -179,24 +179,15 @@ def test_a_fit_that_fails_does_not_keep_the_others_from_being_made(
     data, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "uci.jsonl"
-    arguments = [
-        "uci",
-        "--data",
-        str(data),
-        "--sets",
-        "yacht",
-        "--splits",
-        "3",
-        "--methods",
-        "ridge",
-    ]
+    options = "--sets yacht --splits 3 --methods ridge"
+    arguments = ["uci", "--data", str(data), *options.split()]
     evaluate, calls = uci.evaluate, []
 
-    def failing(*given, **options):
+    def failing(*given, **named):
         calls.append(given)
         if len(calls) == 2:
             raise FloatingPointError("a bad number")
-        return evaluate(*given, **options)
+        return evaluate(*given, **named)
 
     monkeypatch.setattr(uci, "evaluate", failing)
     with pytest.raises(SystemExit, match="1 of 3 fits failed; the others are in "):
