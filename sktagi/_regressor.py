@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ._base import BaseTAGI, Given
 from ._scaling import Moments
 from ._validation import check_count, check_coverage, check_probabilities, check_rng, is_plain
+from .engine.learning import bounded_noise
 from .engine.noise import GaussianOutputs
 from .engine.shape import standard_quantiles
-from .engine.training import NOISE_VAR_RANGE
 from .engine.units import rescale_outputs
 from .metrics import gaussian_log_likelihood
 
@@ -512,9 +512,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             return
         rescale_outputs(net.layers[-1], change)
         if net.learn_noise:  # a sigma_v that is given is in the new units already
-            noise_var = net.noise_var / np.square(change.ratio)
-            low, high = NOISE_VAR_RANGE
-            np.minimum(np.maximum(noise_var, low), high, out=net.noise_var)
+            net.noise_var[...] = bounded_noise(net.noise_var / np.square(change.ratio))
 
     def _targets_have_units(self) -> bool:
         return not self.standardize or bool(self._y_moments.deviation.any())

@@ -40,7 +40,7 @@ class Common(NamedTuple):
 
 
 def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
-    """Of what enters the last layer; None for a linear model."""
+    """What rows have in common of the last hidden layer; None for a linear model."""
     if len(layers) == 1:
         return None
     uncertain = tape.units[0].var_a is not None
@@ -116,17 +116,21 @@ def output_covariance(
     different outputs have no covariance.
     """
     layer, units = layers[-1], tape.units[-1]
+    columns: Any = slice(None)
+    if outputs is not None and outputs.ndim == 1:
+        columns, outputs = outputs, None
+    var = layer.var[..., columns]
     var_z = var_z.swapaxes(-1, -2)
     share = 0.0 if hidden is None else OWN_SHARE
-    shared = _gram_of_outputs(units.mu_a, (1 - share) * layer.var, outputs)
+    shared = _gram_of_outputs(units.mu_a, (1 - share) * var, outputs)
     if hidden is not None:
-        moment = units.sq_w[..., :-1, :] + layer.var[..., :-1, :]
+        moment = units.sq_w[..., :-1, columns] + var[..., :-1, :]
         moment *= 1 - share
         gram = _gram_of_outputs(_scaled_std(units, hidden.scale), moment, outputs)
         gram *= hidden.cov[..., None, :, :]
         shared += gram
     same = None
-    if outputs is not None and outputs.ndim > 1:
+    if outputs is not None:
         node = outputs.swapaxes(-1, -2)
         same = node[..., :, None] == node[..., None, :]
         shared *= same
@@ -169,8 +173,7 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
     if not isinstance(a, np.ndarray):
         if weights.ndim == 2:
             return _sparse_gram_of_outputs(a, weights, outputs)
-        each = outputs is not None and outputs.ndim > 1
-        nodes = outputs if each else [outputs] * len(weights)
+        nodes = [None] * len(weights) if outputs is None else outputs
         grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
         return np.stack(grams)
     scaled = a[..., None, :, :] * _of_observations(np.sqrt(weights), outputs)
@@ -180,8 +183,8 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
 def _of_observations(weights: np.ndarray, outputs) -> np.ndarray:
     """Weights of the output that a row observes, (..., observations, rows or 1, n_in)."""
     by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
-    if outputs is None or outputs.ndim == 1:
-        return (by_output if outputs is None else by_output[..., outputs, :])[..., :, None, :]
+    if outputs is None:
+        return by_output[..., :, None, :]
     *lead, n_out, n_in = by_output.shape
     first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
     return by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]
@@ -194,6 +197,4 @@ def _sparse_gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
 
 def _weighted_sum(a, weights: np.ndarray) -> np.ndarray:
     """sum_k weights_k a_ik."""
-    if isinstance(a, np.ndarray):
-        return np.matmul(a, weights[..., None])[..., 0]
-    return a @ weights if weights.ndim == 1 else np.stack([a @ part for part in weights])
+    return matmul(a, weights[..., None])[..., 0]

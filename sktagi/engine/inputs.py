@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from .activations import activate
-from .network import Layer
+from .network import Layer, matmul
 
 __all__ = ["forward_uncertain", "input_rank"]
 
@@ -44,10 +44,10 @@ def forward_uncertain(
     """
     first = layers[0]
     var_a, factor = _first_factor(var_x, first.mu[..., :-1, :])
-    mu_z = _matmul(x, first.mu)
+    mu_z = matmul(x, first.mu)
     # Errors of inputs and of weights are independent: E[a^2] S, and what the factor carries
-    var_z = _matmul(x.multiply(x) if sparse.issparse(x) else x * x, first.var)
-    var_z = var_z + _matmul(var_a, first.var[..., :-1, :]) + np.square(factor).sum(axis=-2)
+    var_z = matmul(x.multiply(x) if sparse.issparse(x) else x * x, first.var)
+    var_z = var_z + matmul(var_a, first.var[..., :-1, :]) + np.square(factor).sum(axis=-2)
     for layer in layers[1:]:
         mu_a, var_a, jac = activate(activation, mu_z, var_z)
         factor = factor * jac[..., None, :]
@@ -59,11 +59,6 @@ def forward_uncertain(
         var_z = (np.square(mu_a) + var_a) @ var_w + rest @ np.square(weights) + var_b
         var_z += np.square(factor).sum(axis=-2)
     return mu_z, var_z
-
-
-def _matmul(a, w: np.ndarray) -> np.ndarray:
-    """a @ w of each member, where ``a`` may be sparse."""
-    return np.stack([a @ part for part in w]) if sparse.issparse(a) else a @ w
 
 
 def _first_factor(var_x, weights: np.ndarray):

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .batch import hidden_covariance, output_covariance, summed_step
+from .constants import TINY
 from .full import FullLayer, learn_full, predict_full
 from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
@@ -22,7 +23,8 @@ from .noise import Message, independent_message, joint_message, noise_moment
 from .threads import threads_for_rows
 
 __all__ = [
-    "Network", "Rows", "Settings", "batches", "learn_rows", "learn_stream", "predict_moments"
+    "Network", "Rows", "Settings", "batches", "bounded_noise", "learn_rows", "learn_stream",
+    "predict_moments",
 ]  # fmt: skip
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
@@ -31,7 +33,6 @@ NOISE_VAR_RANGE = (1e-12, 1e18)
 # cache, and of batches that are prepared at once.
 BLOCK_ELEMENTS = 1 << 16
 CHUNK_ELEMENTS = 1 << 18
-TINY = float(np.finfo(float).tiny)
 
 
 class Rows(NamedTuple):
@@ -179,7 +180,7 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
         log_lik += np.einsum("...n,...no->...", part.weight, density, dtype=np.float64)
     learner.finish()
-    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), TINY))
+    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), TINY["d"]))
 
 
 def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings):
@@ -191,7 +192,7 @@ def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Setti
         log_lik += density
         if net.learn_noise:
             _learn_noise(net, moment, batch.weight[..., None])
-    return log_lik / np.maximum(weight.sum(axis=1), TINY)
+    return log_lik / np.maximum(weight.sum(axis=1), TINY["d"])
 
 
 class Batch(NamedTuple):
@@ -200,7 +201,8 @@ class Batch(NamedTuple):
     x: Any  # (..., rows, n_in + 1), or sparse
     var_x: Any
     y: np.ndarray  # what is observed, (..., rows, observations)
-    outputs: np.ndarray | None  # of which output it is; None: of all, in their order
+    # Of which output it is, for each row (..., rows, observations) or for all; None: all in order
+    outputs: np.ndarray | None
     weight: np.ndarray | None  # (..., rows, 1); None: all are 1
     copies: np.ndarray | None  # (..., rows, rows): which rows are copies of each other; None: none
 
@@ -385,16 +387,18 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
         with threads_for_rows(layers, tape.n_rows):
             return _together(layers, tape, batch, hidden_covariance(layers, tape), observed)
     alone = independent_message(*observed, batch.weight)
-    # The sum of what each row would do alone overshoots where rows say the same thing: at most by
-    # the sum of the leverages of an output, and up to 2 that does no harm.
+    # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
+    # unless the leverages of an output sum to more than 2.
     if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
         return alone
-    spread = alone if places is None else Message(*(_scatter(a, places, last.mu_z) for a in alone))
-    if np.maximum.reduce(np.add.reduce(spread.leverage, axis=-2), axis=None) <= 2:
+    by_output = alone
+    if places is not None:
+        by_output = Message(*(_scatter(part, places, last.mu_z) for part in alone))
+    if np.maximum.reduce(np.add.reduce(by_output.leverage, axis=-2), axis=None) <= 2:
         return alone
     with threads_for_rows(layers, tape.n_rows):
         hidden = hidden_covariance(layers, tape)
-        worse = _overshoots(layers, tape, hidden, spread)
+        worse = _overshoots(layers, tape, hidden, by_output)
         if not worse.any():
             return alone
         worse = np.broadcast_to(worse, last.mu_z.shape)
@@ -405,12 +409,10 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
         return _some_together(layers, tape, batch, hidden, observed, worse, alone)
 
 
-def _together(layers, tape: Tape, batch: Batch, hidden, observed, outputs=None) -> Message:
-    """What the rows say jointly of what is observed, which is all or some of the batch."""
+def _together(layers, tape: Tape, batch: Batch, hidden, observed) -> Message:
+    """What the rows say jointly of what is observed of the batch's outputs."""
     mu_z, var_z, y, noise_var = observed
-    if outputs is None:
-        outputs = batch.outputs
-    shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
+    shared, own = output_covariance(layers, tape, hidden, var_z, batch.outputs, batch.copies)
     return joint_message(mu_z, shared, own, y, noise_var, batch.weight)
 
 
@@ -421,7 +423,7 @@ def _some_together(
     some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))  # observations
     outputs = some if batch.outputs is None else batch.outputs[..., some]
     part = [a[..., some] if a.shape[-1] > 1 else a for a in observed]
-    together = _together(layers, tape, batch, hidden, part, outputs)
+    together = _together(layers, tape, batch._replace(outputs=outputs), hidden, part)
     for single, joined in zip(alone, together, strict=True):
         single[..., some] = np.where(worse[..., some], joined, single[..., some])
     return alone
@@ -455,7 +457,12 @@ def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
     target -= net.noise_var
     target *= step
     target += net.noise_var
-    net.noise_var[...] = np.minimum(np.maximum(target, NOISE_VAR_RANGE[0]), NOISE_VAR_RANGE[1])
+    net.noise_var[...] = bounded_noise(target)
+
+
+def bounded_noise(noise_var: np.ndarray) -> np.ndarray:
+    low, high = NOISE_VAR_RANGE
+    return np.minimum(np.maximum(noise_var, low), high)  # quicker than clip for a few numbers
 
 
 def _step_of_noise(total, rows_learned):

@@ -50,11 +50,9 @@ def draw_prior(
         var_prior = np.full((n_in + 1, 1), weight_gain * 2.0 / (n_in + n_out))
         var_prior[-1] = bias_variance
         mu = np.empty((len(rngs), n_in + 1, n_out), dtype)
+        std = np.sqrt(var_prior)
         for rng, member in zip(rngs, mu, strict=True):
-            np.multiply(
-                rng.standard_normal(member.shape), np.sqrt(var_prior), out=member,
-                casting="same_kind",
-            )  # fmt: skip
+            np.multiply(rng.standard_normal(member.shape), std, out=member, casting="same_kind")
         var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers

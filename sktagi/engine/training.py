@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .learning import NOISE_VAR_RANGE, Network, Rows, Settings, learn_rows, predict_moments
+from .learning import Network, Rows, Settings, bounded_noise, learn_rows, predict_moments
 
 __all__ = ["EarlyStopping", "History", "fit_epochs"]
 
@@ -160,9 +160,9 @@ def search_noise(score, noise_var, reach: float) -> tuple[np.ndarray, np.ndarray
     width = np.log(reach)
     for _ in range(3):
         grid = center[..., None, :, :] + np.linspace(-width, width, 17)[:, None, None]
-        scores = score(np.clip(np.exp(2 * grid), *NOISE_VAR_RANGE))
+        scores = score(bounded_noise(np.exp(2 * grid)))
         top = scores.argmax(axis=-2)[..., None, :]
         center = np.take_along_axis(grid[..., 0, :], top, axis=-2)
         width /= 8
-    best = np.clip(np.exp(2 * center), *NOISE_VAR_RANGE)
+    best = bounded_noise(np.exp(2 * center))
     return best, np.take_along_axis(scores, top, axis=-2)[..., 0, :]
