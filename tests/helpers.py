@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from sktagi.engine import activations
+from sktagi.engine import activations, noise
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.learning import Network, Rows
 from sktagi.engine.network import Layer
@@ -92,3 +92,27 @@ def activate(name, mu_z, var_z):
 
 def copy_layers(layers):
     return [Layer(layer.mu.copy(), layer.var.copy(), layer.var_prior) for layer in layers]
+
+
+def joint_message(mu_z, shared, own, y, noise_var, weight):
+    """The engine's, which overwrites ``shared``, of covariances ``own`` given as whole matrices."""
+    return noise.joint_message(mu_z, np.array(shared), as_own(own), y, noise_var, weight)
+
+
+def as_own(matrices):
+    """Covariances (..., observations, rows, rows) as the engine keeps them."""
+    by_network = np.array(matrices).reshape(-1, *matrices.shape[-3:])
+    network, row, other = np.nonzero((by_network != 0).any(axis=1))
+    beside = row != other
+    pairs = network[beside], row[beside], other[beside]
+    cov = by_network[pairs[0], :, pairs[1], pairs[2]]
+    return noise.Own(np.einsum("...ii->...i", matrices).copy(), pairs, cov)
+
+
+def as_matrices(own):
+    """The reverse of ``as_own``."""
+    matrices = own.var[..., None] * np.eye(own.var.shape[-1], dtype=own.var.dtype)
+    if own.pairs is not None:
+        network, row, other = own.pairs
+        matrices.reshape(-1, *matrices.shape[-3:])[network, :, row, other] = own.cov
+    return matrices

@@ -2,17 +2,24 @@
 
 import numpy as np
 import pytest
-from helpers import DTYPES, copy_layers, random_layers, rtol, with_ones
+from helpers import (
+    DTYPES,
+    as_matrices,
+    as_own,
+    copy_layers,
+    joint_message,
+    random_layers,
+    rtol,
+    with_ones,
+)
 
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.batch import hidden_covariance, output_covariance
 from sktagi.engine.network import backward, forward
 from sktagi.engine.noise import (
     GaussianOutputs,
-    _diagonal_of_product,
     _inverse_root,
     independent_message,
-    joint_message,
     noise_moment,
 )
 
@@ -77,8 +84,8 @@ def test_one_row_of_a_network_jointly_is_one_row_alone(noise_var, hidden, uncert
     var_x = rng.uniform(0.1, 1, size=(1, 3)) if uncertain else None
     layers = random_layers([3, *hidden, 2], seed=3)
     mu_z, var_z, tape = forward(layers, ACTIVATIONS["tanh"], x, var_x)
-    parts = output_covariance(layers, tape, hidden_covariance(layers, tape), var_z)
-    joint = joint_message(mu_z, *parts, y, noise_var, 1.0)
+    shared, own = output_covariance(layers, tape, hidden_covariance(layers, tape), var_z)
+    joint = joint_message(mu_z, shared, as_matrices(own), y, noise_var, 1.0)
     alone = independent_message(mu_z, var_z, y, noise_var, 1.0)
     np.testing.assert_allclose(joint.nu, alone.nu, rtol=1e-12)
     np.testing.assert_allclose(joint.kappa, alone.kappa, rtol=1e-12)
@@ -269,7 +276,8 @@ def test_all_rows_at_once_without_hidden_layers_give_the_mean_of_exact_condition
     prior = copy_layers(layers)[0]
     mu_z, var_z, tape = forward(layers, ACTIVATIONS["identity"], x, var_x)
     shared, own = output_covariance(layers, tape, hidden_covariance(layers, tape), var_z)
-    backward(layers, tape, *joint_message(mu_z, shared, own, y, noise_var, weight)[:2])
+    message = joint_message(mu_z, shared, as_matrices(own), y, noise_var, weight)
+    backward(layers, tape, message.nu, message.kappa)
     for o in range(2):
         noise = noise_var / weight[:, 0]
         if uncertain:
@@ -359,11 +367,9 @@ def test_diagonals_do_not_depend_on_the_order_in_memory(dtype):
     few *= rng.uniform(size=few.shape) < 0.4
     precision = np.einsum("...ij,...ij->...i", root, root)
     expected = np.einsum("...ij,...jk,...ik->...i", few, root, root)
-    reversed_axes = np.asfortranarray(few), np.asfortranarray(root), np.asfortranarray(precision)
-    for arguments in ((few, root, precision), reversed_axes):
-        result = _diagonal_of_product(*arguments)
-        np.testing.assert_allclose(result, expected, rtol=rtol(dtype), atol=rtol(dtype))
-        assert result.dtype == dtype
+    result = as_own(few).diagonal_of_product(root, precision)
+    np.testing.assert_allclose(result, expected, rtol=rtol(dtype), atol=rtol(dtype))
+    assert result.dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -9,6 +9,7 @@ from helpers import (
     DTYPES,
     assert_same_posterior,
     copy_layers,
+    joint_message,
     make_network,
     make_rows,
     rtol,
@@ -20,7 +21,7 @@ from sktagi.engine import learning
 from sktagi.engine.inputs import forward_uncertain
 from sktagi.engine.learning import Network, Rows, Settings, learn_rows, predict_moments
 from sktagi.engine.network import backward, forward
-from sktagi.engine.noise import Message, independent_message, joint_message
+from sktagi.engine.noise import Message, independent_message
 from sktagi.engine.training import fit_epochs
 from sktagi.engine.tree import ClassTree
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from .constants import TINY
 from .network import Layer, Tape, Units, matmul, with_values
+from .noise import Own
 
 __all__ = ["hidden_covariance", "output_covariance", "summed_step"]
 
@@ -105,15 +106,14 @@ def summed_step(
 
 def output_covariance(
     layers: Sequence[Layer], tape: Tape, hidden: Common | None, var_z, outputs=None, copies=None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, Own]:
     """Covariance between rows of what they observe, in two parts that add up.
 
-    The first (..., observations, rows, rows) comes from the parameters that rows share. The second
-    is each row's own: variances (..., observations, rows), or, if there are ``copies``
-    (..., rows, rows) of rows, a matrix like the first. ``var_z`` (..., rows, observations) are the
-    variances. ``outputs`` tells which output an observation is of: (..., rows, observations) for
-    each row, or (observations,) for all alike; None: all outputs in their order. Rows that observe
-    different outputs have no covariance.
+    The first (..., observations, rows, rows) comes from the parameters that rows share, the second
+    is each row's own, which only copies of it have too: ``copies`` are their pairs (see ``Own``).
+    ``var_z`` (..., rows, observations) are the variances. ``outputs`` tells which output an
+    observation is of: (..., rows, observations) for each row, or (observations,) for all alike;
+    None: all outputs in their order. Rows that observe different outputs have no covariance.
     """
     layer, units = layers[-1], tape.units[-1]
     columns: Any = slice(None)
@@ -129,20 +129,20 @@ def output_covariance(
         gram = _gram_of_outputs(_scaled_std(units, hidden.scale), moment, outputs)
         gram *= hidden.cov[..., None, :, :]
         shared += gram
-    same = None
     if outputs is not None:
         node = outputs.swapaxes(-1, -2)
-        same = node[..., :, None] == node[..., None, :]
-        shared *= same
+        shared *= node[..., :, None] == node[..., None, :]
     # What is not shared of a row's variance comes from the share, or from the errors of its inputs.
     own = np.maximum(var_z - shared.diagonal(0, -2, -1), 0)
     if copies is None or hidden is None:
-        return shared, own
-    root = np.sqrt(own)
-    own = root[..., :, None] * root[..., None, :] * copies[..., None, :, :]
-    if same is not None:
-        own *= same
-    return shared, own
+        return shared, Own(own)
+    network, row, other = copies
+    root = np.sqrt(own).reshape(-1, *own.shape[-2:])
+    cov = root[network, :, row] * root[network, :, other]
+    if outputs is not None:
+        node = node.reshape(root.shape)
+        cov *= node[network, :, row] == node[network, :, other]
+    return shared, Own(own, copies, cov)
 
 
 def _mean_of_columns(values: np.ndarray) -> np.ndarray:

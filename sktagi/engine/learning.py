@@ -15,10 +15,11 @@ from scipy import sparse
 
 from .batch import hidden_covariance, output_covariance, summed_step
 from .constants import TINY
+from .features import Features
 from .full import FullLayer, learn_full, predict_full
 from .inputs import forward_uncertain, input_rank
 from .keys import row_keys
-from .network import Layer, Tape, backward, forget, forward
+from .network import Tape, backward, forget, forward
 from .noise import Message, independent_message, joint_message, noise_moment
 from .threads import threads_for_rows
 
@@ -169,7 +170,8 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
     n_rows = rows.shape[-1]
     size = min(settings.batch_size, n_rows)
     data = data.with_keys() if size > 1 else data._replace(keys=None)
-    weight = np.where(rows < 0, 0, data.weight[rows])
+    weight = data.weight[rows]
+    weight[rows < 0] = 0
     totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
     learner = _Learner(net, settings, totals)
     log_lik = np.zeros(totals.shape[:-1])
@@ -178,9 +180,10 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
         part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
         mu_z, var_y = learner.learn(part, size)
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
-        log_lik += np.einsum("...n,...no->...", part.weight, density, dtype=np.float64)
+        log_lik += np.add.reduce(part.weight[..., None] * density, axis=(-2, -1), dtype=np.float64)
     learner.finish()
-    return np.atleast_1d(log_lik / np.maximum(totals.sum(axis=-1), TINY["d"]))
+    log_lik /= np.maximum(np.add.reduce(totals, axis=-1), TINY["d"])
+    return log_lik.reshape(-1)
 
 
 def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings):
@@ -204,14 +207,13 @@ class Batch(NamedTuple):
     # Of which output it is, for each row (..., rows, observations) or for all; None: all in order
     outputs: np.ndarray | None
     weight: np.ndarray | None  # (..., rows, 1); None: all are 1
-    copies: np.ndarray | None  # (..., rows, rows): which rows are copies of each other; None: none
+    copies: tuple | None  # pairs of rows that are copies of each other (``Own``); None: none
 
 
 class _Learner:
     """What lasts for one pass: buffers, and how much is to be forgotten before each batch.
 
-    ``totals`` (..., batches) are the weights of the batches. Sparse batches touch few features:
-    the parameters of the others wait, and ``faded`` tells how far each has been brought.
+    ``totals`` (..., batches) are the weights of the batches.
     """
 
     def __init__(self, net: Network, settings: Settings, totals: np.ndarray):
@@ -219,15 +221,11 @@ class _Learner:
         self.joint = settings.joint
         self.tapes: dict[int, Tape] = {}
         self.number = 0  # of the next batch
-        n_in = net.layers[0].mu.shape[-2]
-        self.occurs, self.place = np.zeros(n_in, bool), np.empty(n_in, np.int32)
-        self.fetched: np.ndarray | None = None
+        self.features: Features | None = None  # of sparse rows
         self.keep = None
         if settings.half_life is not None:
-            elapsed = totals.T[..., None, None] / settings.half_life  # the first axis: batches
-            self.keep = np.exp2(-elapsed).astype(net.layers[0].mu.dtype)
-            self.elapsed = elapsed.reshape(len(elapsed), -1)[:, 0].cumsum()
-            self.faded = np.zeros(n_in)
+            self.elapsed = totals.T[..., None, None] / settings.half_life  # the first axis: batches
+            self.keep = np.exp2(-self.elapsed).astype(net.layers[0].mu.dtype)
 
     def learn(self, rows: Rows, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Learn some batches; moments of their outputs before that, noise included."""
@@ -263,50 +261,25 @@ class _Learner:
         return self._learn(self.net, batch, None if last else self.keep[self.number + 1])
 
     def learn_sparse(self, batch: Batch):
-        """Only the parameters of the features that occur take part."""
+        """Only the parameters of the features that occur take part, unless all are uncertain."""
         first, *others = self.net.layers
-        touched: Any = slice(None)
-        layer = first
-        if batch.var_x is None:
-            touched, places = self._occurring(batch.x.indices)
-            shape = batch.x.shape[0], len(touched)
-            x = sparse.csr_array((batch.x.data, places, batch.x.indptr), shape=shape)
-            batch = batch._replace(x=x)
-            layer = self._fetch(first, touched)
+        if self.features is None:
+            elapsed = None if self.keep is None else self.elapsed.reshape(-1).cumsum()
+            self.features = Features(first, elapsed)
         if self.keep is not None:
-            self._fade([layer], touched, self.elapsed[self.number])
             forget(others, self.keep[self.number])
-        moments = self._learn(replace(self.net, layers=[layer, *others]), batch)
-        if layer is not first:
-            first.mu[touched], first.var[touched] = layer.mu, layer.var
+        if batch.var_x is not None:
+            self.features.fade(first, slice(None), self.number)
+            return self._learn(self.net, batch)
+        x, layer, touched = self.features.fetch(batch.x, self.number)
+        few = replace(self.net, layers=[layer, *others])
+        moments = self._learn(few, batch._replace(x=x))
+        self.features.put_back(layer, touched)
         return moments
 
-    def _occurring(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The features that occur, in order, and for each of those given its place among them."""
-        self.occurs[features] = True
-        touched = np.flatnonzero(self.occurs)
-        self.occurs[touched] = False
-        self.place[touched] = np.arange(len(touched))
-        return touched, self.place[features]
-
-    def _fetch(self, layer: Layer, touched: np.ndarray) -> Layer:
-        """The parameters of some features, copied into arrays that are used again."""
-        if self.fetched is None or self.fetched.shape[1] < len(touched):
-            self.fetched = np.empty((2, 5 * len(touched) // 4, layer.mu.shape[-1]), layer.mu.dtype)
-        mu, var = self.fetched[:, : len(touched)]
-        np.take(layer.mu, touched, axis=0, out=mu, mode="clip")  # the others of its modes copy
-        np.take(layer.var, touched, axis=0, out=var, mode="clip")
-        return Layer(mu, var, layer.var_prior[touched])
-
-    def _fade(self, layers, features, until) -> None:
-        """Forget what the parameters of some features have not forgotten yet."""
-        keep = np.exp2(self.faded[features] - until).astype(layers[0].mu.dtype)
-        forget(layers, keep[:, None])
-        self.faded[features] = until
-
     def finish(self) -> None:
-        if self.keep is not None and self.faded.any():
-            self._fade(self.net.layers[:1], slice(None), self.elapsed[-1])
+        if self.features is not None:
+            self.features.fade(self.net.layers[0], slice(None), -1)
 
     def _learn(self, net: Network, batch: Batch, keep_next=None):
         n_rows = batch.y.shape[-2]
@@ -331,8 +304,12 @@ def _batches_with_copies(keys: np.ndarray | None, batch_size: int) -> list[bool]
     return flags
 
 
-def _copies(keys, rows: slice) -> np.ndarray:
-    return keys[..., rows, None] == keys[..., None, rows]
+def _copies(keys, rows: slice) -> tuple[np.ndarray, ...]:
+    """Pairs of rows with the same key: numbers of networks, rows and other rows."""
+    here = keys[..., rows].reshape(-1, rows.stop - rows.start)
+    same = here[:, :, None] == here[:, None, :]
+    same.reshape(len(here), -1)[:, :: here.shape[1] + 1] = False
+    return np.unravel_index(np.flatnonzero(same), same.shape)  # quicker than nonzero
 
 
 def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=None):
@@ -342,6 +319,8 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     """
     layers = net.layers
     noise_var = net.noise_var.astype(layers[0].mu.dtype)
+    if noise_var.size == 1:
+        noise_var = noise_var.reshape(())  # quicker to add
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
     places = None if batch.outputs is None else _places(mu_z, batch.outputs)
     message = _message(layers, tape, batch, places, noise_var, joint)
@@ -349,7 +328,7 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
         _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
     nu, kappa = message.nu, message.kappa
     if places is not None:
-        nu, kappa = _scatter(nu, places, mu_z), _scatter(kappa, places, mu_z)
+        nu, kappa = _scatter(nu, places, mu_z.shape), _scatter(kappa, places, mu_z.shape)
     backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
     return mu_z, var_z + noise_var
 
@@ -364,24 +343,31 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int):
     return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
 
 
-def _scatter(values: np.ndarray, places: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Values for all outputs: zero where an output is not observed."""
-    out = np.zeros(like.shape, like.dtype)
+def _scatter(values: np.ndarray, places: np.ndarray, shape: tuple) -> np.ndarray:
+    """Values for all outputs, (..., rows, n_outputs): zero where an output is not observed."""
+    *lead, n_rows, n_outputs = shape
+    out = np.zeros((*lead, n_outputs, n_rows), values.dtype)
     out.reshape(-1)[places] = values
-    return out
+    return out.swapaxes(-1, -2)
+
+
+def _gather(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """What rows observe of values for all outputs."""
+    return values.swapaxes(-1, -2).reshape(-1)[places]
 
 
 def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Where the outputs that rows observe stand in memory."""
-    first = np.arange(0, values.size, values.shape[-1])
-    return outputs + first.reshape(*values.shape[:-1], 1)
+    """Where the outputs that rows observe stand in memory, which has a row for each output."""
+    *lead, n_rows, n_outputs = values.shape
+    first = np.arange(0, values.size, n_outputs * n_rows).reshape(*lead, 1, 1)
+    return outputs * n_rows + np.arange(n_rows)[:, None] + first
 
 
 def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -> Message:
     last = tape.units[-1]
     mu_z, var_z = last.mu_z, last.var_z
     if places is not None:
-        mu_z, var_z = mu_z.reshape(-1)[places], var_z.reshape(-1)[places]
+        mu_z, var_z = _gather(mu_z, places), _gather(var_z, places)
     observed = mu_z, var_z, batch.y, noise_var
     if joint and tape.n_rows > 1:
         with threads_for_rows(layers, tape.n_rows):
@@ -393,7 +379,7 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
         return alone
     by_output = alone
     if places is not None:
-        by_output = Message(*(_scatter(part, places, last.mu_z) for part in alone))
+        by_output = Message(*(_scatter(part, places, last.mu_z.shape) for part in alone))
     if np.maximum.reduce(np.add.reduce(by_output.leverage, axis=-2), axis=None) <= 2:
         return alone
     with threads_for_rows(layers, tape.n_rows):
@@ -403,7 +389,7 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
             return alone
         worse = np.broadcast_to(worse, last.mu_z.shape)
         if places is not None:
-            worse = worse.reshape(-1)[places]
+            worse = _gather(worse, places)
         if worse.all():
             return _together(layers, tape, batch, hidden, observed)
         return _some_together(layers, tape, batch, hidden, observed, worse, alone)
@@ -422,7 +408,7 @@ def _some_together(
     """Jointly where the sum of the messages is ``worse``, like ``alone`` elsewhere."""
     some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))  # observations
     outputs = some if batch.outputs is None else batch.outputs[..., some]
-    part = [a[..., some] if a.shape[-1] > 1 else a for a in observed]
+    part = [a[..., some] if a.ndim and a.shape[-1] > 1 else a for a in observed]
     together = _together(layers, tape, batch._replace(outputs=outputs), hidden, part)
     for single, joined in zip(alone, together, strict=True):
         single[..., some] = np.where(worse[..., some], joined, single[..., some])
@@ -478,7 +464,9 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     """
     noise_var, rows_learned = net.noise_var.copy(), net.rows_learned.copy()
     n_rows = len(data.weight)
-    log_lik = learn_rows(net, data, np.tile(np.arange(n_rows), (len(noise_var), 1)), settings)
+    log_lik = learn_rows(
+        net, data, np.arange(n_rows)[None].repeat(len(noise_var), axis=0), settings
+    )
     if net.learn_noise and isinstance(net.noise_scale, np.ndarray):
         totals = np.add.reduceat(data.weight, np.arange(0, n_rows, settings.batch_size))
         steps = _step_of_noise(totals, rows_learned + np.cumsum(totals, dtype=np.float64))

@@ -59,30 +59,44 @@ def draw_prior(
 
 
 class Units:
-    """What enters a layer and what leaves it: written by the forward pass, read by the backward."""
+    """What enters a layer and what leaves it: written by the forward pass, read by the backward.
+
+    Arrays whose names end in ``_t`` have a row for each unit, (..., units, rows). So they lie in
+    memory: the units without that of the bias are one piece, and BLAS is quicker. The others are
+    views of them, (..., rows, units).
+    """
 
     mu_a: Any  # (..., rows, n_in + 1), last column ones
     sq_a: Any  # mu_a squared
     var_a: Any = None  # (..., rows, n_in), None for exact inputs
-    second: Any  # mu_a^2 + var_a
-    jac: Any = None  # None in the first layer
     mu_z: np.ndarray  # (..., rows, n_out)
     var_z: np.ndarray
     from_var: np.ndarray  # the part of var_z that var_a brings
     sq_w: Any = None  # squared means of the parameters, (..., n_in + 1, n_out); not in the first
-    nu: Any = None  # the message to the layer below, (..., rows, n_in)
-    kappa: Any = None
-    d_mu: Any = None  # changes of a block of parameters
-    d_var: Any = None
-    # Views without the unit of the bias, transposed for the backward pass
-    inner_mu: np.ndarray
-    inner_sq: np.ndarray
-    inner_second: np.ndarray
-    inner_sq_w: np.ndarray
-    weights_t: np.ndarray
-    inner_sq_w_t: np.ndarray
     mu_a_t: Any
     sq_a_t: Any
+    second_t: np.ndarray  # mu_a^2 + var_a
+    var_a_t: np.ndarray
+    jac_t: Any = None  # None in the first layer
+    mu_z_t: np.ndarray
+    var_z_t: np.ndarray
+    from_var_t: np.ndarray
+    nu: np.ndarray  # the message to the layer below, (..., rows, n_in)
+    kappa: np.ndarray
+    nu_t: np.ndarray
+    kappa_t: np.ndarray
+    inner_mu_t: np.ndarray  # without the unit of the bias
+    inner_sq_t: np.ndarray
+    inner_second_t: np.ndarray
+    # Of the parameters: without the bias, and transposed
+    weights: np.ndarray
+    inner_sq_w: np.ndarray
+    inner_sq_w_t: np.ndarray
+    mu_t: np.ndarray
+    var_t: np.ndarray
+    send: Callable  # the product of parameters with a message
+    d_mu: Any = None  # changes of a block of parameters
+    d_var: Any = None
 
 
 class Tape:
@@ -98,27 +112,34 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
-        # The quicker of two functions for small matrices; only matmul takes stacks of them.
-        self.product = np.dot if layers[0].mu.ndim == 2 else np.matmul
+        # The quickest function for small matrices; only matmul takes stacks of them.
+        self.product: Callable = np.ndarray.dot if layers[0].mu.ndim == 2 else np.matmul
         self.units: list[Units] = []
         for layer, sq_w in zip(layers, squares, strict=True):
             n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
             units = Units()
-            units.mu_z, units.var_z = np.empty((2, *lead, n_rows, n_out), dtype)
+            leaving = np.empty((3, *lead, n_out, n_rows), dtype)
+            units.mu_z_t, units.var_z_t, units.from_var_t = leaving
+            units.mu_z, units.var_z, units.from_var = leaving.swapaxes(-1, -2)
+            units.mu_t, units.var_t = layer.mu.swapaxes(-1, -2), layer.var.swapaxes(-1, -2)
             if sq_w is not None:
-                units.mu_a, units.sq_a, units.second = np.ones((3, *lead, n_rows, n_in + 1), dtype)
-                units.var_a, units.jac = np.empty((2, *lead, n_rows, n_in), dtype)
-                units.from_var = np.empty_like(units.mu_z)
-                units.inner_mu = units.mu_a[..., :-1]
-                units.inner_sq = units.sq_a[..., :-1]
-                units.inner_second = units.second[..., :-1]
+                entering = np.ones((3, *lead, n_in + 1, n_rows), dtype)
+                units.mu_a_t, units.sq_a_t, units.second_t = entering
+                units.mu_a, units.sq_a, _ = entering.swapaxes(-1, -2)
+                inner = entering[..., :-1, :]
+                units.inner_mu_t, units.inner_sq_t, units.inner_second_t = inner
+                units.var_a_t, units.jac_t = np.empty((2, *lead, n_in, n_rows), dtype)
+                units.var_a = units.var_a_t.swapaxes(-1, -2)
+                message = np.empty((2, *lead, n_in, n_rows), dtype)
+                units.nu_t, units.kappa_t = message
+                units.nu, units.kappa = message.swapaxes(-1, -2)
                 units.sq_w = sq_w
                 units.inner_sq_w = sq_w[..., :-1, :]
                 units.inner_sq_w_t = units.inner_sq_w.swapaxes(-1, -2)
-                units.weights_t = layer.mu[..., :-1, :].swapaxes(-1, -2)
-                units.mu_a_t = units.mu_a.swapaxes(-1, -2)
-                units.sq_a_t = units.sq_a.swapaxes(-1, -2)
-                units.nu, units.kappa = np.empty((2, *lead, n_rows, n_in), dtype)
+                units.weights = layer.mu[..., :-1, :]
+                # One output: a column times a row, for which matmul of stacks is slow
+                is_outer = n_out == 1 and self.product is np.matmul
+                units.send = np.multiply if is_outer else self.product
             self.units.append(units)
 
 
@@ -136,31 +157,30 @@ def forward(
         tape = Tape(layers, lead, x.shape[-2])
     product = tape.product
     # Eq. 8-10: mu_z = mu_a W + b;  var_z = (mu_a^2 + var_a) S_W + var_a W^2 + S_b
-    first, *others = tape.units
-    layer, *other_layers = layers
-    first.mu_a, first.var_a = x, var_x
+    units = tape.units[0]
+    units.mu_a, units.var_a = x, var_x
     if isinstance(x, np.ndarray):
-        first.sq_a = np.square(x)
-        first.mu_a_t, first.sq_a_t = x.swapaxes(-1, -2), first.sq_a.swapaxes(-1, -2)
-        product(x, layer.mu, out=first.mu_z)
-        product(first.sq_a, layer.var, out=first.var_z)
+        units.sq_a = np.square(x)
+        units.mu_a_t, units.sq_a_t = x.swapaxes(-1, -2), units.sq_a.swapaxes(-1, -2)
+        product(units.mu_t, units.mu_a_t, units.mu_z_t)
+        product(units.var_t, units.sq_a_t, units.var_z_t)
     else:
-        first.sq_a = with_values(x, np.square(x.data))
-        first.mu_a_t, first.sq_a_t = x.T, first.sq_a.T
-        first.mu_z[...] = matmul(x, layer.mu)
-        first.var_z[...] = matmul(first.sq_a, layer.var)
+        units.sq_a = with_values(x, np.square(x.data))
+        units.mu_a_t, units.sq_a_t = x.T, units.sq_a.T
+        units.mu_z[...] = matmul(x, layers[0].mu)
+        units.var_z[...] = matmul(units.sq_a, layers[0].var)
     if var_x is not None:
-        second = (np.square(layer.mu) + layer.var)[..., :-1, :]
-        first.var_z += matmul(var_x, second)
-    mu_z, var_z = first.mu_z, first.var_z
-    for layer, units in zip(other_layers, others, strict=True):
-        activation(mu_z, var_z, units.inner_mu, units.var_a, units.jac)
-        np.square(units.mu_a, out=units.sq_a)
-        np.add(units.inner_sq, units.var_a, out=units.inner_second)
-        mu_z = product(units.mu_a, layer.mu, out=units.mu_z)
-        var_z = product(units.second, layer.var, out=units.var_z)
-        var_z += product(units.var_a, units.inner_sq_w, out=units.from_var)
-    return mu_z, var_z, tape
+        second = (np.square(layers[0].mu) + layers[0].var)[..., :-1, :]
+        units.var_z += matmul(var_x, second)
+    mu_z_t, var_z_t = units.mu_z_t, units.var_z_t
+    for units in tape.units[1:]:
+        activation(mu_z_t, var_z_t, units.inner_mu_t, units.var_a_t, units.jac_t)
+        np.square(units.mu_a_t, out=units.sq_a_t)
+        np.add(units.inner_sq_t, units.var_a_t, out=units.inner_second_t)
+        mu_z_t = product(units.mu_t, units.mu_a_t, units.mu_z_t)
+        var_z_t = product(units.var_t, units.second_t, units.var_z_t)
+        var_z_t += product(units.inner_sq_w_t, units.var_a_t, units.from_var_t)
+    return units.mu_z, units.var_z, tape
 
 
 def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_next=None) -> None:
@@ -174,14 +194,17 @@ def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_
     if one_row is None:
         one_row = tape.n_rows == 1
     product = tape.product
+    nu_t, kappa_t = nu.swapaxes(-1, -2), kappa.swapaxes(-1, -2)
     for layer, units in zip(reversed(layers), reversed(tape.units), strict=True):
         message = nu, kappa
-        if units.jac is not None:  # the message to the layer below, before the update
-            nu = product(nu, units.weights_t, out=units.nu)
-            kappa = product(kappa, units.inner_sq_w_t, out=units.kappa)
-            nu *= units.jac
-            kappa *= units.jac
-            kappa *= units.jac
+        jac_t = units.jac_t
+        if jac_t is not None:  # the message to the layer below, before the update
+            nu_t = units.send(units.weights, nu_t, units.nu_t)
+            kappa_t = units.send(units.inner_sq_w, kappa_t, units.kappa_t)
+            nu_t *= jac_t
+            kappa_t *= jac_t
+            kappa_t *= jac_t
+            nu, kappa = units.nu, units.kappa
         _update(layer, units, product, *message, one_row, keep_next)
 
 
@@ -201,8 +224,8 @@ def _update(layer: Layer, units: Units, product, nu, kappa, one_row, keep_next) 
     d_mu, d_var = units.d_mu, units.d_var
     step = d_mu.shape[-2]
     if step == n_in:
-        product(mu_a, nu, out=d_mu)
-        product(sq_a, kappa, out=d_var)
+        product(mu_a, nu, d_mu)
+        product(sq_a, kappa, d_var)
         _update_block(mu, var, var_prior, sq_w, d_mu, d_var, one_row, keep_next)
         return
     for start in range(0, n_in, step):

@@ -7,7 +7,7 @@ exactly zero.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -20,7 +20,9 @@ _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 # Where the noise is so many times the variance of the network, a row's leverage is next to nothing.
 MUCH_NOISE = 64
 
-__all__ = ["GaussianOutputs", "Message", "independent_message", "joint_message", "noise_moment"]
+__all__ = [
+    "GaussianOutputs", "Message", "Own", "independent_message", "joint_message", "noise_moment"
+]  # fmt: skip
 
 
 class GaussianOutputs:
@@ -60,13 +62,56 @@ def independent_message(mu_z, var_z, y, noise_var, weight=None) -> Message:
     return Message(nu, kappa, kappa * var_z)
 
 
-def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
+class Own(NamedTuple):
+    """What a row's prior covariance has that it shares with no row but copies of it."""
+
+    var: np.ndarray  # (..., observations, rows)
+    # Which pairs of rows are copies: numbers of networks, rows and their copies, in both orders
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    cov: Any = None  # of the pairs, (pairs, observations)
+
+    def times(self, root: np.ndarray) -> Own:
+        """Of rows that are multiplied by ``root`` (..., observations, rows)."""
+        if self.pairs is None:
+            return Own(self.var * np.square(root))
+        network, row, other = self.pairs
+        root_by_network = _by_network(root, 2)
+        factor = root_by_network[network, :, row] * root_by_network[network, :, other]
+        return Own(self.var * np.square(root), self.pairs, self.cov * factor)
+
+    def add_to(self, cov: np.ndarray) -> None:
+        """Add to covariances (..., observations, rows, rows), in place."""
+        diagonal = _diagonal(cov)
+        diagonal += self.var
+        if self.pairs is not None:
+            network, row, other = self.pairs
+            _by_network(cov, 3)[network, :, row, other] += self.cov
+
+    def diagonal_of_product(self, root: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """The diagonal of these covariances times root @ root', whose diagonal is ``precision``."""
+        result = self.var * precision
+        if self.pairs is not None:
+            network, row, other = self.pairs
+            by_network = _by_network(root, 3)
+            entries = np.einsum(
+                "pok,pok->po", by_network[network, :, row], by_network[network, :, other]
+            )
+            np.add.at(_by_network(result, 2), (network, slice(None), row), entries * self.cov)
+        return result
+
+
+def _by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
+    """A view with one axis for networks before the last ``n_axes``."""
+    return values.reshape(-1, *values.shape[-n_axes:])
+
+
+def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     """All rows of the batch at once: condition on y ~ N(mu_z, shared + own + noise_var / weight).
 
-    ``shared`` (..., observations, rows, rows) is the part of the prior covariance K that rows have
-    in common, ``own`` the part that they do not: variances (..., observations, rows), or a matrix
-    if there are copies. nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage, [shared
-    Sigma_y^-1]_ii, over its variance shared_ii. For one row both are Eq. 14.
+    ``shared`` (..., observations, rows, rows), which is overwritten, is the part of the prior
+    covariance K that rows have in common, ``own`` the part that they do not.
+    nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage, [shared Sigma_y^-1]_ii, over its
+    variance shared_ii. For one row both are Eq. 14.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
     divide nothing.
@@ -74,41 +119,35 @@ def joint_message(mu_z, shared, own, y, noise_var, weight=None) -> Message:
     residual = (y - mu_z).swapaxes(-1, -2)
     noise = np.asarray(noise_var)
     noise = (noise if noise.ndim > 1 else noise.reshape(1, -1)).swapaxes(-1, -2)
+    shared_var = _diagonal(shared).copy()
     root = None
-    common = shared
     if weight is not None:
         root = np.sqrt(np.broadcast_to(weight, mu_z.shape)).swapaxes(-1, -2)
-        pair = root[..., :, None] * root[..., None, :]
-        common = shared * pair
-        own = own * (pair if own.ndim == shared.ndim else np.square(root))
+        shared *= root[..., :, None]
+        shared *= root[..., None, :]
+        own = own.times(root)
         residual = root * residual
-    has_copies = own.ndim == shared.ndim
-    cov_y = common.copy()
-    diagonal = _diagonal(cov_y)
-    if has_copies:
-        cov_y += own
-    else:
-        diagonal += own
+    diagonal = _diagonal(shared) + own.var
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
-    rounding = EPS[cov_y.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
+    rounding = EPS[shared.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
     largest = np.maximum.reduce(diagonal, axis=-1, keepdims=True)
-    by_product = (noise > MUCH_NOISE * largest).any()
-    inverse_root, jitter = _inverse_root(cov_y, noise, rounding)
+    # Where the difference of nearly equal numbers that follows would be rounding
+    common = shared.copy() if (noise > MUCH_NOISE * largest).any() else None
+    own.add_to(shared)
+    inverse_root, jitter = _inverse_root(shared, noise, rounding)
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
-    zero, one = ZERO[cov_y.dtype.char], ONE[cov_y.dtype.char]
+    zero, one = ZERO[shared.dtype.char], ONE[shared.dtype.char]
     not_noise = one - jitter * precision
     leverage = np.maximum(not_noise, zero)
-    if by_product:  # the difference of nearly equal numbers that follows would be rounding
+    if common is not None:
         by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
-    elif has_copies:
-        by_shared = not_noise - _diagonal_of_product(own, inverse_root, precision)
     else:
-        by_shared = not_noise - own * precision
+        by_shared = not_noise - own.diagonal_of_product(inverse_root, precision)
     nu = nu[..., 0]
-    kappa = np.maximum(by_shared, zero) / shared.diagonal(0, -2, -1)
+    kappa = np.maximum(by_shared, zero) / shared_var
     if root is not None:
         observed = root > 0
         nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
@@ -119,24 +158,6 @@ def _diagonal(matrices: np.ndarray) -> np.ndarray:
     """A view of the diagonals that can be written to; the matrices are whole in memory."""
     *lead, n, _ = matrices.shape
     return matrices.reshape(*lead, n * n)[..., :: n + 1]
-
-
-def _diagonal_of_product(few: np.ndarray, root: np.ndarray, precision) -> np.ndarray:
-    """The diagonal of few @ root @ root', whose own diagonal is ``precision``.
-
-    Most entries of ``few`` beside the diagonal are zero.
-    """
-    result = few.diagonal(0, -2, -1) * precision
-    beside = np.not_equal(few, 0, order="C")
-    _diagonal(beside)[...] = False
-    places = np.flatnonzero(beside)
-    n_rows = few.shape[-1]
-    i, j = places // n_rows, places // n_rows**2 * n_rows + places % n_rows
-    root = root.reshape(-1, n_rows)
-    entries = np.einsum("pk,pk->p", root[i], root[j])
-    entries *= few.reshape(-1)[places]
-    result += np.bincount(i, entries, result.size).reshape(result.shape)
-    return result
 
 
 def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
