@@ -176,18 +176,15 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
         nodes = [None] * len(weights) if outputs is None else outputs
         grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
         return np.stack(grams)
-    scaled = a[..., None, :, :] * _of_observations(np.sqrt(weights), outputs)
-    return scaled @ scaled.swapaxes(-1, -2)  # a matrix times its own transpose: half the work
-
-
-def _of_observations(weights: np.ndarray, outputs) -> np.ndarray:
-    """Weights of the output that a row observes, (..., observations, rows or 1, n_in)."""
-    by_output = weights.swapaxes(-1, -2)  # (..., n_out, n_in)
+    by_output = np.sqrt(weights).swapaxes(-1, -2)  # (..., n_out, n_in)
     if outputs is None:
-        return by_output[..., :, None, :]
-    *lead, n_out, n_in = by_output.shape
-    first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
-    return by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]
+        scaled = a[..., None, :, :] * by_output[..., :, None, :]
+    else:
+        *lead, n_out, n_in = by_output.shape
+        first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
+        scaled = by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]
+        scaled *= np.ascontiguousarray(a)[..., None, :, :]
+    return scaled @ scaled.swapaxes(-1, -2)  # a matrix times its own transpose: half the work
 
 
 def _sparse_gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:

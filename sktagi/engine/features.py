@@ -21,7 +21,7 @@ class Features:
     """
 
     def __init__(self, layer: Layer, elapsed: np.ndarray | None):
-        n_in = layer.mu.shape[-2]
+        n_in = len(layer.mu)
         self.layer = layer
         self.elapsed = elapsed
         self.faded = np.zeros(n_in)
@@ -36,13 +36,13 @@ class Features:
         self._place[touched] = np.arange(len(touched))
         shape = x.shape[0], len(touched)
         x = sparse.csr_array((x.data, self._place[x.indices], x.indptr), shape=shape)
-        mu, var = self.layer.mu, self.layer.var
         if self._fetched is None or self._fetched.shape[1] < len(touched):
-            self._fetched = np.empty((2, 5 * len(touched) // 4, mu.shape[-1]), mu.dtype)
-        fetched = self._fetched[:, : len(touched)]
-        for values, few in zip((mu, var), fetched, strict=True):
-            _as_items(values).take(touched, out=_as_items(few), mode="clip")  # others modes copy
-        layer = Layer(*fetched, self.layer.var_prior[touched])
+            n_out, dtype = self.layer.mu.shape[1], self.layer.mu.dtype
+            self._fetched = np.empty((2, 5 * len(touched) // 4, n_out), dtype)
+        mu, var = self._fetched[:, : len(touched)]
+        for values, few in ((self.layer.mu, mu), (self.layer.var, var)):
+            _as_items(values).take(touched, out=_as_items(few), mode="clip")  # other modes copy
+        layer = Layer(mu, var, self.layer.var_prior[touched])
         self.fade(layer, touched, number)
         return x, layer, touched
 

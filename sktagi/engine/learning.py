@@ -370,8 +370,7 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
         mu_z, var_z = _gather(mu_z, places), _gather(var_z, places)
     observed = mu_z, var_z, batch.y, noise_var
     if joint and tape.n_rows > 1:
-        with threads_for_rows(layers, tape.n_rows):
-            return _together(layers, tape, batch, hidden_covariance(layers, tape), observed)
+        return _together(layers, tape, batch, hidden_covariance(layers, tape), observed)
     alone = independent_message(*observed, batch.weight)
     # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
     # unless the leverages of an output sum to more than 2.
@@ -382,24 +381,24 @@ def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -
         by_output = Message(*(_scatter(part, places, last.mu_z.shape) for part in alone))
     if np.maximum.reduce(np.add.reduce(by_output.leverage, axis=-2), axis=None) <= 2:
         return alone
-    with threads_for_rows(layers, tape.n_rows):
-        hidden = hidden_covariance(layers, tape)
-        worse = _overshoots(layers, tape, hidden, by_output)
-        if not worse.any():
-            return alone
-        worse = np.broadcast_to(worse, last.mu_z.shape)
-        if places is not None:
-            worse = _gather(worse, places)
-        if worse.all():
-            return _together(layers, tape, batch, hidden, observed)
-        return _some_together(layers, tape, batch, hidden, observed, worse, alone)
+    hidden = hidden_covariance(layers, tape)
+    worse = _overshoots(layers, tape, hidden, by_output)
+    if not worse.any():
+        return alone
+    worse = np.broadcast_to(worse, last.mu_z.shape)
+    if places is not None:
+        worse = _gather(worse, places)
+    if worse.all():
+        return _together(layers, tape, batch, hidden, observed)
+    return _some_together(layers, tape, batch, hidden, observed, worse, alone)
 
 
 def _together(layers, tape: Tape, batch: Batch, hidden, observed) -> Message:
     """What the rows say jointly of what is observed of the batch's outputs."""
     mu_z, var_z, y, noise_var = observed
     shared, own = output_covariance(layers, tape, hidden, var_z, batch.outputs, batch.copies)
-    return joint_message(mu_z, shared, own, y, noise_var, batch.weight)
+    with threads_for_rows(layers, tape.n_rows):
+        return joint_message(mu_z, shared, own, y, noise_var, batch.weight)
 
 
 def _some_together(

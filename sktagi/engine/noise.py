@@ -96,7 +96,8 @@ class Own(NamedTuple):
             entries = np.einsum(
                 "pok,pok->po", by_network[network, :, row], by_network[network, :, other]
             )
-            np.add.at(_by_network(result, 2), (network, slice(None), row), entries * self.cov)
+            places: Any = network, slice(None), row  # a row may have several copies
+            np.add.at(_by_network(result, 2), places, entries * self.cov)
         return result
 
 
