@@ -60,7 +60,7 @@ class Moments:
             if added:
                 starts = self._constant | self._outgrown_by(new)
                 new.since = np.where(starts, added, new.since)
-        if not (np.isfinite(new.mean).all() and np.isfinite(new.deviation).all()):
+        if not np.isfinite(new.deviation).all():  # of the mean, if that overflows, too
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
                 "Rescale the data."
@@ -121,10 +121,14 @@ class Moments:
         None for a column whose old units are a guess of a few rows, or were outgrown at once: what
         was learnt in them says nothing about the new ones, and the prior is the same in any.
         """
-        settled = (self.since >= SETTLED_ROWS) & ~self._outgrown_by(new)
-        settled &= ~(self._constant | new._constant)
-        ratio = np.where(settled, new.scale / self.scale, 1.0)
-        shift = np.where(settled, (new.mean - self.mean) / self.scale, 0.0)
+        ratio = new.scale / self.scale
+        shift = (new.mean - self.mean) / self.scale
+        unsettled = self._outgrown_by(new)
+        unsettled |= self.since < SETTLED_ROWS
+        unsettled |= self._constant
+        unsettled |= new._constant
+        ratio[unsettled] = 1
+        shift[unsettled] = 0
         return Change(ratio, shift)
 
     def standardise(self, values, dtype) -> np.ndarray:

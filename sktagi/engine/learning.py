@@ -431,12 +431,14 @@ def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
 def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
     """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most."""
     axes = (-2, -1) if net.outputs.shared_noise else -2
-    target = moment.sum(axis=axes, keepdims=True)
+    target = np.add.reduce(moment, axis=axes, keepdims=True)
     total: Any = moment.shape[-2]
-    if weight is not None:
-        total = weight.sum(axis=-2, keepdims=True, dtype=np.float64)
     per_row = moment.shape[-1] if net.outputs.shared_noise else 1
-    target /= per_row * np.where(total > 0, total, 1)
+    if weight is None:
+        target /= per_row * total
+    else:
+        total = weight.sum(axis=-2, keepdims=True, dtype=np.float64)
+        target /= per_row * np.where(total > 0, total, 1)
     net.rows_learned += total
     step = _step_of_noise(total, net.rows_learned)
     target -= net.noise_var

@@ -94,7 +94,7 @@ class Units:
     inner_sq_w_t: np.ndarray
     mu_t: np.ndarray
     var_t: np.ndarray
-    send: Callable  # the product of parameters with a message
+    over_outputs: Callable  # the product of parameters with a message
     d_mu: Any = None  # changes of a block of parameters
     d_var: Any = None
 
@@ -112,8 +112,11 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
-        # The quickest function for small matrices; only matmul takes stacks of them.
-        self.product: Callable = np.ndarray.dot if layers[0].mu.ndim == 2 else np.matmul
+        # The quickest functions for small matrices. Only matmul takes stacks of them, and is slow
+        # where a column is multiplied by a row: where there is one row, or one output.
+        stacked = layers[0].mu.ndim > 2
+        self.product: Callable = np.matmul if stacked else np.ndarray.dot
+        self.over_rows: Callable = np.multiply if stacked and n_rows == 1 else self.product
         self.units: list[Units] = []
         for layer, sq_w in zip(layers, squares, strict=True):
             n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
@@ -137,9 +140,7 @@ class Tape:
                 units.inner_sq_w = sq_w[..., :-1, :]
                 units.inner_sq_w_t = units.inner_sq_w.swapaxes(-1, -2)
                 units.weights = layer.mu[..., :-1, :]
-                # One output: a column times a row, for which matmul of stacks is slow
-                is_outer = n_out == 1 and self.product is np.matmul
-                units.send = np.multiply if is_outer else self.product
+                units.over_outputs = np.multiply if stacked and n_out == 1 else self.product
             self.units.append(units)
 
 
@@ -193,19 +194,18 @@ def backward(layers: Sequence[Layer], tape: Tape, nu, kappa, one_row=None, keep_
     """
     if one_row is None:
         one_row = tape.n_rows == 1
-    product = tape.product
     nu_t, kappa_t = nu.swapaxes(-1, -2), kappa.swapaxes(-1, -2)
     for layer, units in zip(reversed(layers), reversed(tape.units), strict=True):
         message = nu, kappa
         jac_t = units.jac_t
         if jac_t is not None:  # the message to the layer below, before the update
-            nu_t = units.send(units.weights, nu_t, units.nu_t)
-            kappa_t = units.send(units.inner_sq_w, kappa_t, units.kappa_t)
+            nu_t = units.over_outputs(units.weights, nu_t, units.nu_t)
+            kappa_t = units.over_outputs(units.inner_sq_w, kappa_t, units.kappa_t)
             nu_t *= jac_t
             kappa_t *= jac_t
             kappa_t *= jac_t
             nu, kappa = units.nu, units.kappa
-        _update(layer, units, product, *message, one_row, keep_next)
+        _update(layer, units, tape.over_rows, *message, one_row, keep_next)
 
 
 def _update(layer: Layer, units: Units, product, nu, kappa, one_row, keep_next) -> None:
@@ -231,8 +231,8 @@ def _update(layer: Layer, units: Units, product, nu, kappa, one_row, keep_next) 
     for start in range(0, n_in, step):
         rows = (..., slice(start, start + step), slice(None))
         here = (..., slice(0, min(step, n_in - start)), slice(None))
-        np.matmul(mu_a[rows], nu, out=d_mu[here])
-        np.matmul(sq_a[rows], kappa, out=d_var[here])
+        product(mu_a[rows], nu, d_mu[here])
+        product(sq_a[rows], kappa, d_var[here])
         _update_block(
             mu[rows], var[rows], var_prior[rows], None if sq_w is None else sq_w[rows],
             d_mu[here], d_var[here], one_row, keep_next,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .constants import ONE, ZERO
 from .full import FullLayer
 from .network import Layer
 
@@ -36,14 +37,13 @@ def rescale_inputs(layer: Layer | FullLayer, change: Change) -> None:
         matrix[-1, :-1] = change.shift
         _transform_full(layer, matrix, np.ones(layer.mu.shape[-1]))
         return
-    mu, var = layer.mu.astype(np.float64), layer.var.astype(np.float64)
-    weights, var_w = mu[:, :-1], var[:, :-1]
+    weights, var_w = layer.mu[:, :-1], layer.var[:, :-1]
     layer.mu[:, -1] += change.shift @ weights
     # W and b become correlated, which independent entries cannot say: b keeps its own variance.
     layer.var[:, -1] += np.square(change.shift) @ var_w
     ratio = change.ratio[:, None]
-    np.multiply(weights, ratio, out=layer.mu[:, :-1], casting="same_kind")
-    layer.var[:, :-1] = _evidence_in_new_units(var_w, layer.var_prior[:-1], ratio)
+    np.multiply(weights, ratio, out=weights, casting="same_kind")
+    _evidence_in_new_units(var_w, layer.var_prior[:-1], ratio)
 
 
 def rescale_outputs(layer: Layer | FullLayer, change: Change) -> None:
@@ -52,10 +52,10 @@ def rescale_outputs(layer: Layer | FullLayer, change: Change) -> None:
         layer.mu[:, -1] -= change.shift
         _transform_full(layer, np.eye(layer.mu.shape[-2]), 1 / change.ratio)
         return
-    mu, var = layer.mu.astype(np.float64), layer.var.astype(np.float64)
-    mu[:, -1] -= change.shift
-    layer.mu[...] = mu / change.ratio
-    layer.var[...] = _evidence_in_new_units(var, layer.var_prior, 1 / change.ratio)
+    bias = layer.mu[:, -1] - change.shift
+    np.divide(layer.mu, change.ratio, out=layer.mu, casting="same_kind")
+    layer.mu[:, -1] = bias / change.ratio
+    _evidence_in_new_units(layer.var, layer.var_prior, 1 / change.ratio)
 
 
 def _transform_full(layer: FullLayer, matrix: np.ndarray, scale: np.ndarray) -> None:
@@ -71,11 +71,14 @@ def _transform_full(layer: FullLayer, matrix: np.ndarray, scale: np.ndarray) -> 
         layer.cov[member] = (cov + cov.T) / 2
 
 
-def _evidence_in_new_units(var, var_prior, ratio) -> np.ndarray:
-    """Variances of weights that are multiplied by ``ratio``; without evidence, the prior's."""
-    precision = 1 / var
-    evidence = precision - 1 / np.asarray(var_prior, np.float64)
-    np.maximum(evidence, 0, out=evidence)
-    evidence *= 1 / np.square(ratio) - 1
-    precision += evidence
-    return np.reciprocal(precision, out=precision)
+def _evidence_in_new_units(var, var_prior, ratio) -> None:
+    """Variances of weights that are multiplied by ``ratio``, in place.
+
+    1/S + E (1/r^2 - 1) with E = 1/S - 1/S_0, none of which is below zero; without evidence, S_0.
+    """
+    growth = np.multiply(var, -1 / var_prior.astype(np.float64))
+    growth += ONE["d"]
+    np.maximum(growth, ZERO["d"], out=growth)  # E as a share of 1/S
+    growth *= 1 / np.square(ratio) - 1
+    growth += ONE["d"]
+    np.divide(var, growth, out=var, casting="same_kind")
