@@ -175,7 +175,8 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
     totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
     learner = _Learner(net, settings, totals)
     log_lik = np.zeros(totals.shape[:-1])
-    per_chunk = block_rows(net, CHUNK_ELEMENTS) // size * size
+    entries = data.x.nnz // data.x.shape[0] + 1 if sparse.issparse(data.x) else data.x.shape[1]
+    per_chunk = block_rows(net, CHUNK_ELEMENTS, entries) // size * size
     for chunk in batches(n_rows, max(size, per_chunk)):
         part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
         mu_z, var_y = learner.learn(part, size)
@@ -488,7 +489,8 @@ def predict_moments(
     shape = len(net.noise_var), n_rows, net.outputs.n_outputs
     mu, var = np.empty((2, *shape), net.layers[0].mu.dtype)
     tape = None
-    for part in batches(n_rows, block_rows(net, BLOCK_ELEMENTS // input_rank(var_x))):
+    per_block = block_rows(net, BLOCK_ELEMENTS // input_rank(var_x), x.shape[1])
+    for part in batches(n_rows, per_block):
         block_var = var_x if var_x is None or var_x.shape[0] == 1 else var_x[part]
         block, block_var = prepare(x[part], block_var)
         if net.is_full:
@@ -504,7 +506,7 @@ def predict_moments(
     return mu, var
 
 
-def block_rows(net: Network, elements: int) -> int:
-    """Rows whose widest array has so many elements, for all members."""
-    widest = max(max(layer.mu.shape[-2:]) for layer in net.layers)
+def block_rows(net: Network, elements: int, entries: int) -> int:
+    """Rows with ``entries`` each, whose widest array has so many elements for all members."""
+    widest = max(entries, *(layer.mu.shape[-1] for layer in net.layers))
     return max(1, elements // (widest * len(net.noise_var)))
