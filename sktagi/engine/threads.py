@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 __all__ = ["threads_for_layers", "threads_for_rows"]
 
 # Multiplications in the largest product of a batch, from which on threads are worth it.
-WORTH_THREADS = 5_000_000
+WORTH_THREADS = 16_000_000
 # Rows of a batch, from which on threads are worth it for matrices of rows by rows.
 MANY_ROWS = 512
 
