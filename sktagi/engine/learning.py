@@ -195,7 +195,7 @@ def _learn_full_rows(net: Network, data: Rows, rows: np.ndarray, settings: Setti
         density, moment = learn_full(net, batch, settings.joint, settings.half_life)
         log_lik += density
         if net.learn_noise:
-            _learn_noise(net, moment, batch.weight[..., None])
+            _learn_noise(net, moment, batch.weight[..., None], moment.shape[-1])
     return log_lik / np.maximum(weight.sum(axis=1), TINY["d"])
 
 
@@ -205,9 +205,10 @@ class Batch(NamedTuple):
     x: Any  # (..., rows, n_in + 1), or sparse
     var_x: Any
     y: np.ndarray  # what is observed, (..., rows, observations)
-    # Of which output it is, for each row (..., rows, observations) or for all; None: all in order
-    outputs: np.ndarray | None
-    weight: np.ndarray | None  # (..., rows, 1); None: all are 1
+    outputs: np.ndarray | None  # of which output it is, like y; None: of all in their order
+    target: np.ndarray  # the same for all outputs, (..., rows, n_outputs), observed or not
+    weight: np.ndarray | None  # of rows (..., rows, 1); None: all are 1
+    weight_of_outputs: np.ndarray | None  # zero for those that a row does not observe; or None
     copies: tuple | None  # pairs of rows that are copies of each other (``Own``); None: none
 
 
@@ -234,19 +235,31 @@ class _Learner:
         y, outputs = net.outputs.targets(rows.y)
         y = y.astype(net.layers[0].mu.dtype, copy=False)
         mu_z, var_y = np.empty((2, *y.shape[:-1], net.outputs.n_outputs), y.dtype)
+        target, seen = y, None
+        if outputs is not None:
+            target, seen = np.zeros((2, *mu_z.shape), y.dtype)
+            np.put_along_axis(target, outputs, y, axis=-1)
+            np.put_along_axis(seen, outputs, 1, axis=-1)
         plain = (rows.weight == 1).all()
         uncertain = rows.var_x is not None and rows.var_x.shape[-2] > 1
         has_copies = _batches_with_copies(rows.keys, batch_size)
         learn = self.learn_dense if isinstance(rows.x, np.ndarray) else self.learn_sparse
         for number, here in enumerate(batches(y.shape[-2], batch_size)):
             part = (..., here, slice(None)) if y.ndim == 3 else here
-            is_plain = plain or (rows.weight[..., here] == 1).all()
+            weight = None
+            if not (plain or (rows.weight[..., here] == 1).all()):
+                weight = rows.weight[..., here, None]
+            of_outputs = weight
+            if seen is not None:
+                of_outputs = seen[part] if weight is None else seen[part] * weight
             batch = Batch(
                 rows.x[part],
                 rows.var_x[part] if uncertain else rows.var_x,
                 y[part],
                 None if outputs is None else outputs[part],
-                None if is_plain else rows.weight[..., here, None],
+                target[part],
+                weight,
+                of_outputs,
                 _copies(rows.keys, here) if has_copies and has_copies[number] else None,
             )
             mu_z[part], var_y[part] = learn(batch)
@@ -323,14 +336,12 @@ def learn_batch(net: Network, batch: Batch, joint: bool, tape: Tape, keep_next=N
     if noise_var.size == 1:
         noise_var = noise_var.reshape(())  # quicker to add
     mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
-    places = None if batch.outputs is None else _places(mu_z, batch.outputs)
-    message = _message(layers, tape, batch, places, noise_var, joint)
+    message = _message(layers, tape, batch, noise_var, joint)
     if net.learn_noise:
-        _learn_noise(net, noise_moment(message, noise_var, batch.weight), batch.weight)
-    nu, kappa = message.nu, message.kappa
-    if places is not None:
-        nu, kappa = _scatter(nu, places, mu_z.shape), _scatter(kappa, places, mu_z.shape)
-    backward(layers, tape, nu, kappa, _is_one_row(batch.weight, tape.n_rows), keep_next)
+        moment = noise_moment(message, noise_var, batch.weight)
+        _learn_noise(net, moment, batch.weight, batch.y.shape[-1])
+    one_row = _is_one_row(batch.weight, tape.n_rows)
+    backward(layers, tape, message.nu, message.kappa, one_row, keep_next)
     return mu_z, var_z + noise_var
 
 
@@ -344,75 +355,62 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int):
     return (np.count_nonzero(weight, axis=-2, keepdims=True) == 1) & (total <= 1)
 
 
-def _scatter(values: np.ndarray, places: np.ndarray, shape: tuple) -> np.ndarray:
-    """Values for all outputs, (..., rows, n_outputs): zero where an output is not observed."""
-    *lead, n_rows, n_outputs = shape
-    out = np.zeros((*lead, n_outputs, n_rows), values.dtype)
-    out.reshape(-1)[places] = values
-    return out.swapaxes(-1, -2)
-
-
-def _gather(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """What rows observe of values for all outputs."""
-    return values.swapaxes(-1, -2).reshape(-1)[places]
-
-
-def _places(values: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Where the outputs that rows observe stand in memory, which has a row for each output."""
-    *lead, n_rows, n_outputs = values.shape
-    first = np.arange(0, values.size, n_outputs * n_rows).reshape(*lead, 1, 1)
-    return outputs * n_rows + np.arange(n_rows)[:, None] + first
-
-
-def _message(layers, tape: Tape, batch: Batch, places, noise_var, joint: bool) -> Message:
-    last = tape.units[-1]
-    mu_z, var_z = last.mu_z, last.var_z
-    if places is not None:
-        mu_z, var_z = _gather(mu_z, places), _gather(var_z, places)
-    observed = mu_z, var_z, batch.y, noise_var
+def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Message:
+    """What the batch says of its outputs, (..., rows, n_outputs)."""
     if joint and tape.n_rows > 1:
-        return _together(layers, tape, batch, hidden_covariance(layers, tape), observed)
-    alone = independent_message(*observed, batch.weight)
+        return _together(layers, tape, batch, hidden_covariance(layers, tape), noise_var)
+    last = tape.units[-1]
+    alone = independent_message(
+        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs
+    )
     # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
     # unless the leverages of an output sum to more than 2.
     if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
         return alone
-    by_output = alone
-    if places is not None:
-        by_output = Message(*(_scatter(part, places, last.mu_z.shape) for part in alone))
-    if np.maximum.reduce(np.add.reduce(by_output.leverage, axis=-2), axis=None) <= 2:
+    if np.maximum.reduce(np.add.reduce(alone.leverage, axis=-2), axis=None) <= 2:
         return alone
     hidden = hidden_covariance(layers, tape)
-    worse = _overshoots(layers, tape, hidden, by_output)
+    worse = _overshoots(layers, tape, hidden, alone)
     if not worse.any():
         return alone
-    worse = np.broadcast_to(worse, last.mu_z.shape)
-    if places is not None:
-        worse = _gather(worse, places)
-    if worse.all():
-        return _together(layers, tape, batch, hidden, observed)
-    return _some_together(layers, tape, batch, hidden, observed, worse, alone)
+    together = _together(layers, tape, batch, hidden, noise_var, worse)
+    return Message(*(np.where(worse, *parts) for parts in zip(together, alone, strict=True)))
 
 
-def _together(layers, tape: Tape, batch: Batch, hidden, observed) -> Message:
-    """What the rows say jointly of what is observed of the batch's outputs."""
-    mu_z, var_z, y, noise_var = observed
-    shared, own = output_covariance(layers, tape, hidden, var_z, batch.outputs, batch.copies)
+def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) -> Message:
+    """What the rows say jointly of the outputs, or at least of ``some`` (..., 1, n_outputs)."""
+    last = tape.units[-1]
+    mu_z, var_z, y, outputs = last.mu_z, last.var_z, batch.y, batch.outputs
+    at: Any = None  # where in arrays of all outputs those stand that are meant
+    if outputs is not None:
+        at = (*_numbers(outputs.shape[:-1]), outputs)
+        if some is not None:
+            asked = np.broadcast_to(some, mu_z.shape)[at]
+            levels = np.flatnonzero(asked.any(axis=tuple(range(asked.ndim - 1))))
+            y, outputs = y[..., levels], outputs[..., levels]
+            at = (*at[:-1], outputs)
+    elif some is not None and not some.all():
+        outputs = np.flatnonzero(some.any(axis=tuple(range(some.ndim - 1))))
+        at = (..., outputs)
+        y = y[at]
+        if noise_var.ndim and noise_var.shape[-1] > 1:
+            noise_var = noise_var[at]
+    if at is not None:
+        mu_z, var_z = mu_z[at], var_z[at]
+    shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
     with threads_for_rows(layers, tape.n_rows):
-        return joint_message(mu_z, shared, own, y, noise_var, batch.weight)
+        message = joint_message(mu_z, shared, own, y, noise_var, batch.weight)
+    if at is None:
+        return message
+    of_all = np.zeros((3, *last.mu_z.shape), last.mu_z.dtype)
+    for values, part in zip(of_all, message, strict=True):
+        values[at] = part
+    return Message(*of_all)
 
 
-def _some_together(
-    layers, tape: Tape, batch: Batch, hidden, observed, worse: np.ndarray, alone: Message
-) -> Message:
-    """Jointly where the sum of the messages is ``worse``, like ``alone`` elsewhere."""
-    some = np.flatnonzero(worse.any(axis=tuple(range(worse.ndim - 1))))  # observations
-    outputs = some if batch.outputs is None else batch.outputs[..., some]
-    part = [a[..., some] if a.ndim and a.shape[-1] > 1 else a for a in observed]
-    together = _together(layers, tape, batch._replace(outputs=outputs), hidden, part)
-    for single, joined in zip(alone, together, strict=True):
-        single[..., some] = np.where(worse[..., some], joined, single[..., some])
-    return alone
+def _numbers(shape: tuple) -> tuple[np.ndarray, ...]:
+    """Numbers along each axis, to index arrays with one axis more."""
+    return tuple(numbers[..., None] for numbers in np.ogrid[tuple(map(slice, shape))])
 
 
 def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
@@ -429,12 +427,15 @@ def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
         return ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 
 
-def _learn_noise(net: Network, moment: np.ndarray, weight) -> None:
-    """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most."""
+def _learn_noise(net: Network, moment: np.ndarray, weight, per_row: int) -> None:
+    """One step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most.
+
+    ``per_row`` is the number of observations of a row.
+    """
     axes = (-2, -1) if net.outputs.shared_noise else -2
     target = np.add.reduce(moment, axis=axes, keepdims=True)
     total: Any = moment.shape[-2]
-    per_row = moment.shape[-1] if net.outputs.shared_noise else 1
+    per_row = per_row if net.outputs.shared_noise else 1
     if weight is None:
         target /= per_row * total
     else:
