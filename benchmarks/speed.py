@@ -7,8 +7,8 @@
     python -m benchmarks speed --cases wide --profile   # and where the time of our fits goes
 
 Each line is a ratio of two medians over interleaved repeats in one run: the same network, rows,
-batches and epochs. "products" are the matrix products of the forward and the backward pass alone,
-into arrays that exist: seven for a layer, four for the first.
+batches and epochs. Lines that end in "alone" time a part of the work for itself (``floors``): what
+a fit takes at least.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -32,8 +31,10 @@ from sklearn.datasets import make_friedman1
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.engine.network import draw_prior
 
 from .data import load_mnist, load_uci
+from .floors import conditioning, fetching, passes, products
 
 ONE = dict(half_life=None, n_members=1, early_stopping=False)  # one network, nothing else
 FIXED = dict(sigma_v=0.32, **ONE)
@@ -64,8 +65,9 @@ def measure(functions: dict[str, Callable], repeats: int) -> dict[str, float]:
 def report(case: str, seconds: dict[str, float], of: str, goal: float, note: str = "") -> None:
     for name, taken in seconds.items():
         if name != of:
-            ratio = taken / seconds[of]
-            cells = (case, name, f"{1e3 * taken:.4g} ms", f"{ratio:.2f} of {of}", goal, note)
+            ratio, floor = taken / seconds[of], name.endswith("alone")
+            times = f"{1e3 * taken:.4g} ms", f"{ratio:.2f} of {of}"
+            cells = (case, name, *times, "" if floor else goal, "" if floor else note)
             print("|", *(f"{cell} |" for cell in cells), flush=True)
 
 
@@ -87,31 +89,6 @@ def print_shares(fits: dict[str, Callable]) -> None:
     print("| fit |", " | ".join(PARTS), "|\n" + "|---" * (len(PARTS) + 1) + "|")
     for name, function in fits.items():
         print(f"| {name} |", *(f"{share:.0%} |" for share in shares(function).values()), flush=True)
-
-
-def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callable:
-    """The matrix products of a pass over rows, and nothing else."""
-    rng = np.random.default_rng(0)
-    layers = []
-    for n_in, n_out in pairwise(sizes):
-        a, s = rng.standard_normal((2, batch_size, n_in + 1)).astype(dtype)
-        w, v = rng.standard_normal((2, n_in + 1, n_out)).astype(dtype)
-        z, d = np.empty((batch_size, n_out), dtype), np.empty((n_in + 1, n_out), dtype)
-        layers.append((a, s, w, v, z, d, np.empty((batch_size, n_in + 1), dtype)))
-
-    def run():
-        for _ in range(epochs * (n_rows // batch_size)):
-            for number, (a, s, w, v, z, d, below) in enumerate(layers):
-                np.dot(a, w, out=z)
-                np.dot(s, v, out=z)
-                np.dot(a.T, z, out=d)
-                np.dot(s.T, z, out=d)
-                if number:
-                    np.dot(s, w, out=z)
-                    np.dot(z, w.T, out=below)
-                    np.dot(z, v.T, out=below)
-
-    return run
 
 
 def compiled(X, y, batch_size: int, epochs: int, threads: int) -> Callable | None:
@@ -157,24 +134,20 @@ def small(data, repeats):
         functions = {
             "MLPRegressor": lambda mlp=mlp: mlp.fit(X, y),
             name: lambda ours=ours: ours.fit(X, y),
+            "passes alone": passes((X.shape[1], 50, 1), len(y), batch_size, epochs, np.float64),
         }
+        own = list(functions)
         for threads in (1, 2):
             peer = compiled(X, y, batch_size, epochs, threads)
             if peer is not None:
                 functions[f"pytagi, threads: {threads}"] = peer
         seconds = measure(functions, repeats)
-        own = {key: seconds[key] for key in ("MLPRegressor", name)}
-        report(case, own, "MLPRegressor", 0.25, "" if peer else "pytagi cannot be imported")
+        note = "" if peer else "pytagi cannot be imported"
+        report(case, {key: seconds[key] for key in own}, "MLPRegressor", 0.25, note)
         if peer is not None:
-            quickest = min(list(seconds)[2:], key=seconds.get)  # type: ignore[arg-type]
-            own = {key: seconds[key] for key in (quickest, name)}
-            report(
-                case,
-                own,
-                quickest,
-                1.0,
-                "float32, without rows left over; the better of 1 and 2 threads",
-            )
+            quickest = min(set(seconds) - set(own), key=seconds.get)  # type: ignore[arg-type]
+            note = "float32, without rows left over; the better of 1 and 2 threads"
+            report(case, {key: seconds[key] for key in (quickest, *own[1:])}, quickest, 1.0, note)
         fits[case] = functions[name]
     return fits
 
@@ -191,10 +164,16 @@ def joint(data, repeats):
         "joint": lambda: one.fit(X, y),
         "5 members, joint": lambda: five.fit(X, y),
     }
-    seconds = measure(functions, repeats)
-    of_one = {name: seconds[name] for name in ("joint", "5 members, joint")}
-    report("1x50, B=64", {k: seconds[k] for k in ("independent", "joint")}, "independent", 1.5)
-    report("1x50, B=64", of_one, "joint", 2.5)
+    floors = {
+        f"{start}covariances and factors alone": conditioning((8, 50, 1), 40 * 15, 64, members)
+        for start, members in (("", 1), ("5 members, ", 5))
+    }
+    seconds = measure({**functions, **floors}, repeats)
+    alone, all_alone = floors
+    one_member = ("independent", "joint", alone)
+    report("1x50, B=64", {name: seconds[name] for name in one_member}, "independent", 1.5)
+    members = ("joint", "5 members, joint", all_alone)
+    report("1x50, B=64", {name: seconds[name] for name in members}, "joint", 2.5)
     return {f"1x50, B=64, {name}": function for name, function in functions.items()}
 
 
@@ -248,7 +227,8 @@ def wide(data, repeats):
     functions = {
         "MLPClassifier": lambda: mlp.fit(X, y),
         "independent": lambda: ours.fit(X, y),
-        "products": products((784, 100, 100, 11), len(X), 10, 1, np.float32),
+        "products alone": products((784, 100, 100, 11), len(X), 10, 1, np.float32),
+        "passes alone": passes((784, 100, 100, 11), len(X), 10, 1, np.float32),
     }
     report("MNIST rows, 2x100, B=10", measure(functions, repeats), "MLPClassifier", 0.35)
     fits = {"MNIST rows, 2x100, B=10": functions["independent"]}
@@ -260,6 +240,7 @@ def wide(data, repeats):
             "products": products((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
             "independent": lambda big=big: big.fit(X_few, y_few),
             "independent, half_life": lambda faded=faded: faded.fit(X_few, y_few),
+            "passes alone": passes((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
         }
         report(f"2x800, B={batch_size}", measure(functions, repeats), "products", goal)
         fits[f"2x800, B={batch_size}"] = functions["independent"]
@@ -301,6 +282,8 @@ def sparse_rows(data, repeats):
         "MLPClassifier": lambda: mlp.fit(X, y),
         "independent": lambda: paper.fit(X, y),
         "joint, noise learnt, forgetting": lambda: one.fit(X, y),
+        "parameters and products alone": fetching(X, 50, 64),
+        "prior alone": lambda: draw_prior((n_features, 50, 1), [np.random.RandomState(0)]),
     }
     report("sparse, 40,000 features, B=64", measure(functions, repeats), "MLPClassifier", 0.2)
     return {"sparse, 40,000 features, B=64": functions["independent"]}
