@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .constants import TINY
+from .constants import TINY, ZERO
 from .network import Layer, Tape, Units, matmul, with_values
 from .noise import Own
 
@@ -133,7 +133,7 @@ def output_covariance(
         node = outputs.swapaxes(-1, -2)
         shared *= node[..., :, None] == node[..., None, :]
     # What is not shared of a row's variance comes from the share, or from the errors of its inputs.
-    own = np.maximum(var_z - shared.diagonal(0, -2, -1), 0)
+    own = np.maximum(var_z - shared.diagonal(0, -2, -1), ZERO[shared.dtype.char])
     if copies is None or hidden is None:
         return shared, Own(own)
     network, row, other = copies

@@ -398,7 +398,7 @@ def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) ->
     if at is not None:
         mu_z, var_z = mu_z[at], var_z[at]
     shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
-    with threads_for_rows(layers, tape.n_rows):
+    with threads_for_rows(tape.largest, tape.n_rows):
         message = joint_message(mu_z, shared, own, y, noise_var, batch.weight)
     if at is None:
         return message

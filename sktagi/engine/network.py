@@ -112,6 +112,7 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
+        self.largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
         # The quickest functions for small matrices. Only matmul takes stacks of them, and is slow
         # where a column is multiplied by a row: where there is one row, or one output.
         stacked = layers[0].mu.ndim > 2

@@ -79,10 +79,8 @@ class Own(NamedTuple):
         factor = root_by_network[network, :, row] * root_by_network[network, :, other]
         return Own(self.var * np.square(root), self.pairs, self.cov * factor)
 
-    def add_to(self, cov: np.ndarray) -> None:
-        """Add to covariances (..., observations, rows, rows), in place."""
-        diagonal = _diagonal(cov)
-        diagonal += self.var
+    def add_pairs_to(self, cov: np.ndarray) -> None:
+        """Add to covariances (..., observations, rows, rows) beside the diagonal, in place."""
         if self.pairs is not None:
             network, row, other = self.pairs
             _by_network(cov, 3)[network, :, row, other] += self.cov
@@ -121,22 +119,24 @@ def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     noise = np.asarray(noise_var)
     noise = (noise if noise.ndim > 1 else noise.reshape(1, -1)).swapaxes(-1, -2)
     shared_var = _diagonal(shared).copy()
+    diagonal = shared_var
     root = None
     if weight is not None:
         root = np.sqrt(np.broadcast_to(weight, mu_z.shape)).swapaxes(-1, -2)
         shared *= root[..., :, None]
         shared *= root[..., None, :]
+        diagonal = _diagonal(shared)
         own = own.times(root)
         residual = root * residual
-    diagonal = _diagonal(shared) + own.var
+    diagonal = diagonal + own.var
     # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
     # tiny sigma_v), this keeps M positive definite.
     rounding = EPS[shared.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
     largest = np.maximum.reduce(diagonal, axis=-1, keepdims=True)
     # Where the difference of nearly equal numbers that follows would be rounding
-    common = shared.copy() if (noise > MUCH_NOISE * largest).any() else None
-    own.add_to(shared)
-    inverse_root, jitter = _inverse_root(shared, noise, rounding)
+    common = shared.copy() if np.greater(noise, MUCH_NOISE * largest).any() else None
+    own.add_pairs_to(shared)
+    inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding)
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
@@ -161,17 +161,16 @@ def _diagonal(matrices: np.ndarray) -> np.ndarray:
     return matrices.reshape(*lead, n * n)[..., :: n + 1]
 
 
-def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
+def _inverse_root(cov: np.ndarray, diagonal: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
     """R with R R' = (cov + jitter)^-1, matrix by matrix, and the jitter: the noise and some more.
 
-    As much more as it takes to make the sum positive definite. The matrices are overwritten.
+    As much more as it takes to make the sum positive definite. The matrices are overwritten; their
+    diagonals are given apart.
     """
     jitter = noise + rounding
-    diagonal = _diagonal(cov)
-    without = diagonal.copy()
-    diagonal += jitter
+    _diagonal(cov)[...] = diagonal + jitter
     inverse_root = np.zeros(cov.shape, cov.dtype)
-    _diagonal(inverse_root)[...] = 1
+    _diagonal(inverse_root)[...] = ONE[cov.dtype.char]
     potrf, trsm = _FACTOR[cov.dtype.char]
     n_rows = cov.shape[-1]
     stacks = cov.reshape(-1, n_rows, n_rows), inverse_root.reshape(-1, n_rows, n_rows)
@@ -184,7 +183,7 @@ def _inverse_root(cov: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
             for values in (rounding, jitter):
                 values[index] += more
             upper = np.triu(matrix.T, 1)  # what is still there of the matrix
-            matrix[...] = upper + upper.T + np.diag(without[index] + jitter[index])
+            matrix[...] = upper + upper.T + np.diag(diagonal[index] + jitter[index])
             if not np.isfinite(matrix).all():  # more will not help
                 root[...] = np.nan
                 break

@@ -24,18 +24,21 @@ def _controller() -> ThreadpoolController:
 
 def threads_for_layers(layers: Sequence[Any], n_rows: int) -> AbstractContextManager:
     """A context in which BLAS uses as many threads as pay for batches of this size."""
-    if n_rows == 1 or _are_wide(layers, n_rows):
+    largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
+    if n_rows == 1 or _is_work(largest, n_rows):
         return nullcontext()
     return _controller().limit(limits=1, user_api="blas")
 
 
-def threads_for_rows(layers: Sequence[Any], n_rows: int) -> AbstractContextManager:
-    """The same for what rows say of each other; inside ``threads_for_layers``."""
-    if 2 < n_rows < MANY_ROWS and _are_wide(layers, n_rows):
+def threads_for_rows(largest: int, n_rows: int) -> AbstractContextManager:
+    """The same for factors of matrices of rows by rows; inside ``threads_for_layers``.
+
+    ``largest`` is the number of parameters of the largest layer.
+    """
+    if 2 < n_rows < MANY_ROWS and _is_work(largest, n_rows):
         return _controller().limit(limits=1, user_api="blas")
     return nullcontext()
 
 
-def _are_wide(layers: Sequence[Any], n_rows: int) -> bool:
-    largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
+def _is_work(largest: int, n_rows: int) -> bool:
     return n_rows * max(largest, n_rows) >= WORTH_THREADS
