@@ -202,9 +202,9 @@ class BaseTAGI(CallbackSupportMixin, BaseEstimator):
     def _keep(self, net: Network) -> None:
         """Make a new posterior the estimator's own, if the numbers have held out."""
         for layer in net.layers:
-            if not (
-                np.isfinite(layer.mu).all() and 0 < layer.var.min() <= layer.var.max() < np.inf
-            ):
+            if not (np.isfinite(layer.mu).all() and np.isfinite(layer.var).all()):
+                break
+            if layer.var.min() <= 0:
                 break
         else:
             self._net = net
