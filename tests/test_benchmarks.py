@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import uci  # noqa: E402
+from benchmarks import floors, uci  # noqa: E402
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -402,3 +403,29 @@ def test_help_of_every_command_explains_it(capsys):
             main([command, "--help"])
         assert done.value.code == 0
         assert f"python -m benchmarks {command}" in capsys.readouterr().out.split("options:")[0]
+
+
+def test_floors_do_the_work_of_the_shapes_given_and_can_be_repeated():
+    """What is timed beside fits: it must run, and what it is given must stay as it is."""
+    rng = np.random.default_rng(0)
+    entries = rng.normal(size=(20, 30)) * (rng.uniform(size=(20, 30)) < 0.1)
+    X = sparse.csr_array(entries)
+    for floor in (
+        floors.products((3, 5, 4, 2), 20, 6, 2, np.float32),
+        floors.passes((3, 5, 4, 2), 20, 6, 2, np.float32),
+        floors.conditioning((3, 5, 4, 2), 2, 6, members=2),
+        floors.fetching(X, 4, 6),
+    ):
+        for _ in range(3):
+            floor()
+    np.testing.assert_array_equal(X.toarray(), entries)
+
+
+def test_speed_prints_ratios_in_one_run(capsys):
+    main(["speed", "--cases", "stream", "--repeats", "1"])
+    header, _, *lines = capsys.readouterr().out.strip().splitlines()
+    n_cells = header.count("|")
+    assert len(lines) == 2
+    for line in lines:
+        assert line.count("|") == n_cells
+        assert re.search(r"\| [\d.]+ ms \| [\d.]+ of MLPRegressor \| 1.0 \|", line)
