@@ -21,7 +21,7 @@ __all__ = ["conditioning", "fetching", "passes", "products"]
 def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callable:
     """The matrix products of the forward and the backward pass, into arrays that exist.
 
-    Seven for a layer, four for the first.
+    Seven for a layer, four for the first, in the order of the equations: (rows, units) in memory.
     """
     rng = np.random.default_rng(0)
     layers = []

@@ -165,15 +165,18 @@ def joint(data, repeats):
         "5 members, joint": lambda: five.fit(X, y),
     }
     floors = {
-        f"{start}covariances and factors alone": conditioning((8, 50, 1), 40 * 15, 64, members)
+        f"{start}covariances and factors alone": conditioning(
+            (X.shape[1], 50, 1), settings["max_iter"] * -(-len(y) // 64), 64, members
+        )
         for start, members in (("", 1), ("5 members, ", 5))
     }
     seconds = measure({**functions, **floors}, repeats)
-    alone, all_alone = floors
-    one_member = ("independent", "joint", alone)
-    report("1x50, B=64", {name: seconds[name] for name in one_member}, "independent", 1.5)
-    members = ("joint", "5 members, joint", all_alone)
-    report("1x50, B=64", {name: seconds[name] for name in members}, "joint", 2.5)
+    of_one, of_five = floors
+    for names, goal in (
+        (("independent", "joint", of_one), 1.5),
+        (("joint", "5 members, joint", of_five), 2.5),
+    ):
+        report("1x50, B=64", {name: seconds[name] for name in names}, names[0], goal)
     return {f"1x50, B=64, {name}": function for name, function in functions.items()}
 
 
@@ -237,12 +240,12 @@ def wide(data, repeats):
         big = TAGIClassifier((800, 800), batch_size=batch_size, **own)
         faded = TAGIClassifier((800, 800), batch_size=batch_size, **{**own, "half_life": "auto"})
         functions = {
-            "products": products((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
+            "products alone": products((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
             "independent": lambda big=big: big.fit(X_few, y_few),
             "independent, half_life": lambda faded=faded: faded.fit(X_few, y_few),
             "passes alone": passes((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
         }
-        report(f"2x800, B={batch_size}", measure(functions, repeats), "products", goal)
+        report(f"2x800, B={batch_size}", measure(functions, repeats), "products alone", goal)
         fits[f"2x800, B={batch_size}"] = functions["independent"]
     return fits
 

@@ -101,18 +101,15 @@ def joint_message(mu_z, shared, own, y, noise_var, weight):
 
 def as_own(matrices):
     """Covariances (..., observations, rows, rows) as the engine keeps them."""
+    var = np.einsum("...ii->...i", matrices).copy()
     by_network = np.array(matrices).reshape(-1, *matrices.shape[-3:])
-    network, row, other = np.nonzero((by_network != 0).any(axis=1))
-    beside = row != other
-    pairs = network[beside], row[beside], other[beside]
-    cov = by_network[pairs[0], :, pairs[1], pairs[2]]
-    return noise.Own(np.einsum("...ii->...i", matrices).copy(), pairs, cov)
+    pairs = np.nonzero(by_network * ~np.eye(var.shape[-1], dtype=bool))
+    return noise.Own(var, pairs, by_network[pairs]) if len(pairs[0]) else noise.Own(var)
 
 
 def as_matrices(own):
     """The reverse of ``as_own``."""
     matrices = own.var[..., None] * np.eye(own.var.shape[-1], dtype=own.var.dtype)
     if own.pairs is not None:
-        network, row, other = own.pairs
-        matrices.reshape(-1, *matrices.shape[-3:])[network, :, row, other] = own.cov
+        matrices.reshape(-1, *matrices.shape[-3:])[own.pairs] = own.cov
     return matrices

@@ -197,6 +197,24 @@ def test_covariance_of_each_output_is_that_of_naive_loops(hidden, activation, un
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("tree", [False, True])
+def test_copies_share_what_both_observe_as_in_naive_loops(hidden, tree):
+    """Copies of a row may have other labels, and so observe other outputs."""
+    layers, x, _, outputs = generated(hidden, 9, 16, tree=tree)
+    x[4:6], x[7], x[8] = x[0], x[1], x[3]
+    if tree:
+        same = outputs[0] == outputs[4:6]
+        assert same.any()
+        assert not same.all()
+    shared, own, _ = covariance(layers, x, "tanh", outputs=outputs)
+    expected = oracle.output_covariance(to_oracle(layers), "tanh", x[:, :-1], None, outputs)
+    np.testing.assert_allclose(shared, expected[0], rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(own, expected[1], rtol=1e-9, atol=1e-14)
+    beside = own[:, ~np.eye(9, dtype=bool)]
+    assert hidden == () or 0 < np.count_nonzero(beside) < beside.size
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
 def test_rows_that_observe_different_outputs_have_no_covariance(hidden):
     layers, x, _, outputs = generated(hidden, 12, 12, tree=True)
     apart = outputs.T[:, :, None] != outputs.T[:, None, :]
@@ -216,9 +234,10 @@ def test_some_outputs_are_those_of_all(hidden, as_sparse):
     _, var_z, tape = forward(layers, ACTIVATIONS["relu"], rows)
     common = hidden_covariance(layers, tape)
     some = np.array([2, 0])
-    every = output_covariance(layers, tape, common, var_z)
-    few = output_covariance(layers, tape, common, var_z[..., some], some)
-    for whole, part in ((every[0], few[0]), (every[1].var, few[1].var)):
+    copies = np.array([0, 0, 1, 1]), np.array([0, 3, 2, 4]), np.array([3, 0, 4, 2])
+    every = output_covariance(layers, tape, common, var_z, copies=copies)
+    few = output_covariance(layers, tape, common, var_z[..., some], some, copies)
+    for whole, part in ((every[0], few[0]), (as_matrices(every[1]), as_matrices(few[1]))):
         np.testing.assert_allclose(part, whole[:, some], rtol=1e-12, atol=1e-14)
 
 

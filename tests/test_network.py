@@ -17,6 +17,7 @@ from helpers import (
 )
 from scipy import sparse
 
+from sktagi.engine import network
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.network import backward, draw_prior, forget, forward
 from sktagi.engine.noise import independent_message
@@ -484,3 +485,30 @@ def test_each_network_forgets_at_its_own_rate():
     for m, keep in enumerate((0.3, 1.0)):
         forget(alone[m], keep)
         assert_layers_equal(member(layers, m), alone[m], 1e-14)
+
+
+@pytest.mark.parametrize("members", [None, 3])
+@pytest.mark.parametrize("n_rows", [1, 5])
+@pytest.mark.parametrize("keep_next", [None, 0.9])
+def test_blocks_of_parameters_change_nothing(members, n_rows, keep_next, monkeypatch):
+    rng = np.random.default_rng(40)
+    lead = () if members is None else (members,)
+    x = with_ones(rng.normal(size=(n_rows, 6)))
+    x = np.broadcast_to(x, (*lead, *x.shape))
+    nu = rng.normal(size=(*lead, n_rows, 2))
+    kappa = rng.uniform(0.01, 0.1, size=nu.shape)
+    learnt = []
+    several = 25 * (members or 1)
+    for parameters in (1 << 17, several, 1):
+        monkeypatch.setattr(network, "BLOCK_PARAMETERS", parameters)
+        layers = random_layers([6, 7, 2], 41, members=members)
+        tape = forward(layers, ACTIVATIONS["relu"], x)[2]
+        backward(layers, tape, nu, kappa, keep_next=keep_next)
+        learnt.append(layers)
+        if parameters == several:  # blocks of three of seven rows: the last is smaller
+            assert tape.units[0].d_mu.shape[-2] == 3
+    whole, *others = learnt
+    for blocks in others:
+        for layer, other in zip(blocks, whole, strict=True):
+            np.testing.assert_allclose(layer.mu, other.mu, rtol=1e-13)
+            np.testing.assert_allclose(layer.var, other.var, rtol=1e-13)

@@ -22,6 +22,7 @@ from sktagi.engine.noise import (
     independent_message,
     noise_moment,
 )
+from sktagi.engine.noise import joint_message as engine_joint_message
 
 
 def random_outputs(n_rows, n_outputs=1, seed=0, members=None, dtype=np.float64, own=0.1):
@@ -118,6 +119,15 @@ def test_joint_message_is_dense_conditioning(noise_var, weighted, own):
         expected = dense_message(mu_z[:, o], shared[o], rest[o], y[:, o], noise[o], weight[:, 0])
         for values, other in zip(message, expected, strict=True):
             np.testing.assert_allclose(values[:, o], other, rtol=1e-9, atol=1e-11)
+
+
+def test_joint_message_does_not_depend_on_the_order_in_memory():
+    mu_z, shared, own, y = random_outputs(9, 3, seed=3, members=2)
+    expected = joint_message(mu_z, shared, own, y, 0.1, None)
+    reversed_axes = shared.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    message = engine_joint_message(mu_z, reversed_axes, as_own(own), y, np.array(0.1))
+    for values, other in zip(message, expected, strict=True):
+        np.testing.assert_allclose(values, other, rtol=1e-12)
 
 
 def test_joint_message_of_uncorrelated_rows_is_that_of_each_alone():
@@ -361,10 +371,11 @@ def test_every_regression_target_is_observed():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_diagonals_do_not_depend_on_the_order_in_memory(dtype):
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_what_copies_share_gives_the_diagonal_of_a_product_of_whole_matrices(dtype, share):
     rng = np.random.default_rng(0)
     few, root = rng.normal(size=(2, 3, 4, 5, 5)).astype(dtype)
-    few *= rng.uniform(size=few.shape) < 0.4
+    few *= (rng.uniform(size=few.shape) < share) | np.eye(5, dtype=bool)
     precision = np.einsum("...ij,...ij->...i", root, root)
     expected = np.einsum("...ij,...jk,...ik->...i", few, root, root)
     result = as_own(few).diagonal_of_product(root, precision)

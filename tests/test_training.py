@@ -831,3 +831,16 @@ def test_rows_are_learnt_alike_in_chunks_of_any_size(members, elements, joint, m
     monkeypatch.setattr(learning, "CHUNK_ELEMENTS", elements)
     np.testing.assert_allclose(learn_rows(parts, data, rows, settings), expected, rtol=1e-12)
     assert_same_posterior(parts, whole, 1e-12)
+
+
+def test_scores_of_large_weights_do_not_overflow_in_single_precision():
+    data = make_rows(12, 2, seed=50, dtype=np.float32, weight=np.full(12, 1e34, np.float32))
+    data.y[3] = 1e4
+    single = make_network([2, 1], seed=51, dtype=np.float32)
+    double = make_network([2, 1], seed=51)
+    rows = np.arange(12)[None]
+    scores = learn_rows(single, data, rows, Settings(4, joint=False))
+    exact = Rows(*(None if part is None else part.astype(float) for part in data))
+    np.testing.assert_allclose(
+        scores, learn_rows(double, exact, rows, Settings(4, joint=False)), rtol=1e-3
+    )

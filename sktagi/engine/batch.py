@@ -110,7 +110,8 @@ def output_covariance(
     """Covariance between rows of what they observe, in two parts that add up.
 
     The first (..., observations, rows, rows) comes from the parameters that rows share, the second
-    is each row's own, which only copies of it have too: ``copies`` are their pairs (see ``Own``).
+    is each row's own, which only copies of it have too: ``copies`` are pairs of them, numbers of
+    networks, rows and copies.
     ``var_z`` (..., rows, observations) are the variances. ``outputs`` tells which output an
     observation is of: (..., rows, observations) for each row, or (observations,) for all alike;
     None: all outputs in their order. Rows that observe different outputs have no covariance.
@@ -138,11 +139,14 @@ def output_covariance(
         return shared, Own(own)
     network, row, other = copies
     root = np.sqrt(own).reshape(-1, *own.shape[-2:])
-    cov = root[network, :, row] * root[network, :, other]
+    together = np.ones((len(row), root.shape[1]), bool)
     if outputs is not None:
         node = node.reshape(root.shape)
-        cov *= node[network, :, row] == node[network, :, other]
-    return shared, Own(own, copies, cov)
+        together = node[network, :, row] == node[network, :, other]
+    pair, observation = np.nonzero(together)
+    network, row, other = network[pair], row[pair], other[pair]
+    cov = root[network, observation, row] * root[network, observation, other]
+    return shared, Own(own, (network, observation, row, other), cov)
 
 
 def _mean_of_columns(values: np.ndarray) -> np.ndarray:

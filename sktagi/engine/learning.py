@@ -181,7 +181,8 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
         part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
         mu_z, var_y = learner.learn(part, size)
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
-        log_lik += np.add.reduce(part.weight[..., None] * density, axis=(-2, -1), dtype=np.float64)
+        density = np.multiply(part.weight[..., None], density, dtype=np.float64)
+        log_lik += np.add.reduce(density, axis=(-2, -1))
     learner.finish()
     log_lik /= np.maximum(np.add.reduce(totals, axis=-1), TINY["d"])
     return log_lik.reshape(-1)
@@ -206,10 +207,10 @@ class Batch(NamedTuple):
     var_x: Any
     y: np.ndarray  # what is observed, (..., rows, observations)
     outputs: np.ndarray | None  # of which output it is, like y; None: of all in their order
-    target: np.ndarray  # the same for all outputs, (..., rows, n_outputs), observed or not
+    target: np.ndarray  # y spread over all outputs, (..., rows, n_outputs); zero: not observed
     weight: np.ndarray | None  # of rows (..., rows, 1); None: all are 1
-    weight_of_outputs: np.ndarray | None  # zero for those that a row does not observe; or None
-    copies: tuple | None  # pairs of rows that are copies of each other (``Own``); None: none
+    weight_of_outputs: np.ndarray | None  # the same, zero for those that a row does not observe
+    copies: tuple | None  # pairs of them: numbers of networks, rows and copies; None: none
 
 
 class _Learner:
@@ -380,27 +381,21 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
 def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) -> Message:
     """What the rows say jointly of the outputs, or at least of ``some`` (..., 1, n_outputs)."""
     last = tape.units[-1]
-    mu_z, var_z, y, outputs = last.mu_z, last.var_z, batch.y, batch.outputs
-    at: Any = None  # where in arrays of all outputs those stand that are meant
-    if outputs is not None:
-        at = (*_numbers(outputs.shape[:-1]), outputs)
-        if some is not None:
-            asked = np.broadcast_to(some, mu_z.shape)[at]
-            levels = np.flatnonzero(asked.any(axis=tuple(range(asked.ndim - 1))))
-            y, outputs = y[..., levels], outputs[..., levels]
-            at = (*at[:-1], outputs)
-    elif some is not None and not some.all():
-        outputs = np.flatnonzero(some.any(axis=tuple(range(some.ndim - 1))))
-        at = (..., outputs)
-        y = y[at]
+    outputs, y = batch.outputs, batch.y
+    if some is not None and not some.all():  # observations of these, by any row
+        asked = some if outputs is None else np.take_along_axis(some, outputs, axis=-1)
+        chosen = np.flatnonzero(asked.any(axis=tuple(range(asked.ndim - 1))))
+        outputs, y = chosen if outputs is None else outputs[..., chosen], y[..., chosen]
         if noise_var.ndim and noise_var.shape[-1] > 1:
-            noise_var = noise_var[at]
-    if at is not None:
-        mu_z, var_z = mu_z[at], var_z[at]
+            noise_var = noise_var[..., chosen]
+    at: Any = ...  # where the observed outputs stand among all
+    if outputs is not None:
+        at = (..., outputs) if outputs.ndim == 1 else _along_rows(outputs)
+    mu_z, var_z = last.mu_z[at], last.var_z[at]
     shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
     with threads_for_rows(tape.largest, tape.n_rows):
         message = joint_message(mu_z, shared, own, y, noise_var, batch.weight)
-    if at is None:
+    if outputs is None:
         return message
     of_all = np.zeros((3, *last.mu_z.shape), last.mu_z.dtype)
     for values, part in zip(of_all, message, strict=True):
@@ -408,9 +403,10 @@ def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) ->
     return Message(*of_all)
 
 
-def _numbers(shape: tuple) -> tuple[np.ndarray, ...]:
-    """Numbers along each axis, to index arrays with one axis more."""
-    return tuple(numbers[..., None] for numbers in np.ogrid[tuple(map(slice, shape))])
+def _along_rows(outputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    """An index of the outputs (..., rows, observations) that each row has of its own."""
+    rows = np.ogrid[tuple(map(slice, outputs.shape))][:-1]
+    return (*rows, outputs)
 
 
 def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:

@@ -71,7 +71,7 @@ class Units:
     var_a: Any = None  # (..., rows, n_in), None for exact inputs
     mu_z: np.ndarray  # (..., rows, n_out)
     var_z: np.ndarray
-    from_var: np.ndarray  # the part of var_z that var_a brings
+    from_var: np.ndarray  # the part of var_z that var_a and W bring; not in the first layer
     sq_w: Any = None  # squared means of the parameters, (..., n_in + 1, n_out); not in the first
     mu_a_t: Any
     sq_a_t: Any
@@ -112,6 +112,7 @@ class Tape:
             squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.squares = squares
         self.n_rows = n_rows
+        # Parameters of the largest layer; of sparse rows, those of the first batch's features.
         self.largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
         # The quickest functions for small matrices. Only matmul takes stacks of them, and is slow
         # where a column is multiplied by a row: where there is one row, or one output.
@@ -122,9 +123,9 @@ class Tape:
         for layer, sq_w in zip(layers, squares, strict=True):
             n_in, n_out = layer.mu.shape[-2] - 1, layer.mu.shape[-1]
             units = Units()
-            leaving = np.empty((3, *lead, n_out, n_rows), dtype)
-            units.mu_z_t, units.var_z_t, units.from_var_t = leaving
-            units.mu_z, units.var_z, units.from_var = leaving.swapaxes(-1, -2)
+            leaving = np.empty((2, *lead, n_out, n_rows), dtype)
+            units.mu_z_t, units.var_z_t = leaving
+            units.mu_z, units.var_z = leaving.swapaxes(-1, -2)
             units.mu_t, units.var_t = layer.mu.swapaxes(-1, -2), layer.var.swapaxes(-1, -2)
             if sq_w is not None:
                 entering = np.ones((3, *lead, n_in + 1, n_rows), dtype)
@@ -137,6 +138,8 @@ class Tape:
                 message = np.empty((2, *lead, n_in, n_rows), dtype)
                 units.nu_t, units.kappa_t = message
                 units.nu, units.kappa = message.swapaxes(-1, -2)
+                units.from_var_t = np.empty_like(units.var_z_t)
+                units.from_var = units.from_var_t.swapaxes(-1, -2)
                 units.sq_w = sq_w
                 units.inner_sq_w = sq_w[..., :-1, :]
                 units.inner_sq_w_t = units.inner_sq_w.swapaxes(-1, -2)

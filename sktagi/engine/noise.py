@@ -43,7 +43,7 @@ class GaussianOutputs:
 
 
 class Message(NamedTuple):
-    """What an observation says, (..., rows, observations)."""
+    """What observations say, (..., rows, observations), or of all outputs: zero for the others."""
 
     nu: np.ndarray  # the change of the output's mean over its variance
     kappa: np.ndarray  # the loss of its variance over the square of it
@@ -66,36 +66,40 @@ class Own(NamedTuple):
     """What a row's prior covariance has that it shares with no row but copies of it."""
 
     var: np.ndarray  # (..., observations, rows)
-    # Which pairs of rows are copies: numbers of networks, rows and their copies, in both orders
-    pairs: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-    cov: Any = None  # of the pairs, (pairs, observations)
+    # Which rows are copies, for each observation that they share: numbers of networks,
+    # observations, rows and their copies. Both orders of a pair are there. None: no copies
+    pairs: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+    cov: Any = None  # (pairs,)
 
     def times(self, root: np.ndarray) -> Own:
         """Of rows that are multiplied by ``root`` (..., observations, rows)."""
+        var = self.var * np.square(root)
         if self.pairs is None:
-            return Own(self.var * np.square(root))
-        network, row, other = self.pairs
-        root_by_network = _by_network(root, 2)
-        factor = root_by_network[network, :, row] * root_by_network[network, :, other]
-        return Own(self.var * np.square(root), self.pairs, self.cov * factor)
+            return Own(var)
+        network, observation, row, other = self.pairs
+        root = _by_network(root, 2)
+        factor = root[network, observation, row] * root[network, observation, other]
+        return Own(var, self.pairs, self.cov * factor)
 
     def add_pairs_to(self, cov: np.ndarray) -> None:
         """Add to covariances (..., observations, rows, rows) beside the diagonal, in place."""
         if self.pairs is not None:
-            network, row, other = self.pairs
-            _by_network(cov, 3)[network, :, row, other] += self.cov
+            _by_network(cov, 3)[self.pairs] += self.cov
 
     def diagonal_of_product(self, root: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """The diagonal of these covariances times root @ root', whose diagonal is ``precision``."""
         result = self.var * precision
         if self.pairs is not None:
-            network, row, other = self.pairs
-            by_network = _by_network(root, 3)
-            entries = np.einsum(
-                "pok,pok->po", by_network[network, :, row], by_network[network, :, other]
-            )
-            places: Any = network, slice(None), row  # a row may have several copies
-            np.add.at(_by_network(result, 2), places, entries * self.cov)
+            network, observation, row, other = self.pairs
+            if len(row) > precision.size:  # many pairs: cheaper to take them from all
+                entries = _by_network(root @ root.swapaxes(-1, -2), 3)[self.pairs]
+            else:
+                by_network = _by_network(root, 3)
+                rows, others = (by_network[network, observation, k] for k in (row, other))
+                entries = np.einsum("pk,pk->p", rows, others)
+            entries *= self.cov
+            places: Any = network, observation, row  # a row may have several copies
+            np.add.at(_by_network(result, 2), places, entries)
         return result
 
 
@@ -115,6 +119,7 @@ def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
     divide nothing.
     """
+    shared = np.ascontiguousarray(shared)
     residual = (y - mu_z).swapaxes(-1, -2)
     noise = np.asarray(noise_var)
     noise = (noise if noise.ndim > 1 else noise.reshape(1, -1)).swapaxes(-1, -2)
@@ -133,7 +138,7 @@ def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     # tiny sigma_v), this keeps M positive definite.
     rounding = EPS[shared.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
     largest = np.maximum.reduce(diagonal, axis=-1, keepdims=True)
-    # Where the difference of nearly equal numbers that follows would be rounding
+    # With much noise, what is not noise would be a difference of nearly equal numbers (below).
     common = shared.copy() if np.greater(noise, MUCH_NOISE * largest).any() else None
     own.add_pairs_to(shared)
     inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding)
@@ -198,10 +203,9 @@ def noise_moment(message: Message, noise_var, weight=None):
     Its sum over rows divided by the sum of weights is the next noise variance; a row of weight k
     contributes as k copies of it.
     """
-    noise_var = np.asarray(noise_var, dtype=np.float64)  # squares of large targets
-    moment = noise_var * message.nu
+    moment = np.multiply(noise_var, message.nu, dtype=np.float64)  # squares of large targets
     moment *= moment
     if weight is not None:
         moment /= np.where(weight > 0, weight, 1)
-    moment += noise_var * message.leverage
+    moment += np.multiply(noise_var, message.leverage, dtype=np.float64)
     return moment
