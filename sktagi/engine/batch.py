@@ -84,7 +84,8 @@ def summed_step(
     where an output is not observed; ``hidden`` is the ``hidden_covariance``.
     """
     layer, units = layers[-1], tape.units[-1]
-    step = matmul(units.mu_a, layer.var * matmul(units.mu_a_t, nu))
+    step, std, scaled, through = tape.scratch
+    _by_unit(units.mu_a, layer.var * matmul(units.mu_a_t, nu), step)
     own = None
     if tape.units[0].var_a is not None:  # the errors of a row's inputs are in its variance alone
         own = units.var_z - matmul(units.sq_a, layer.var)
@@ -93,15 +94,28 @@ def summed_step(
         moment = _mean_of_columns(units.sq_w[..., :-1, :] + var_w)
         cov = _gram(_scaled_std(units, hidden.scale), moment)
         cov *= hidden.cov
-        variance = units.from_var + units.var_a @ var_w
+        variance = _by_unit(units.var_a, var_w, std)
+        variance += units.from_var
         variance /= np.maximum(_weighted_sum(units.var_a, moment), TINY[cov.dtype.char])[..., None]
-        std = np.sqrt(variance)
-        step += std * (cov @ (std * nu))
         if own is not None:
             own -= variance * cov.diagonal(0, -2, -1)[..., None]
+        np.sqrt(variance, out=std)
+        np.multiply(std, nu, out=scaled)
+        _by_unit(cov, scaled, through)
+        through *= std
+        step += through
     if own is not None:
         step += own * nu
     return step
+
+
+def _by_unit(a, w: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """a @ w into an array that lies in memory by unit."""
+    if isinstance(a, np.ndarray):
+        np.matmul(w.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out.swapaxes(-1, -2))
+    else:
+        out[...] = matmul(a, w)
+    return out
 
 
 def output_covariance(

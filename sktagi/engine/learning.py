@@ -238,7 +238,8 @@ class _Learner:
         mu_z, var_y = np.empty((2, *y.shape[:-1], net.outputs.n_outputs), y.dtype)
         target, seen = y, None
         if outputs is not None:
-            target, seen = np.zeros((2, *mu_z.shape), y.dtype)
+            *lead, n_rows, n_outputs = mu_z.shape  # in memory by output, as the moments of units
+            target, seen = np.zeros((2, *lead, n_outputs, n_rows), y.dtype).swapaxes(-1, -2)
             np.put_along_axis(target, outputs, y, axis=-1)
             np.put_along_axis(seen, outputs, 1, axis=-1)
         plain = (rows.weight == 1).all()
@@ -362,7 +363,7 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
         return _together(layers, tape, batch, hidden_covariance(layers, tape), noise_var)
     last = tape.units[-1]
     alone = independent_message(
-        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs
+        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs, tape.message
     )
     # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
     # unless the leverages of an output sum to more than 2.
@@ -418,7 +419,8 @@ def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         step = summed_step(layers, tape, hidden, alone.nu)
         slope = alone.kappa * step
-        slope -= 2 * alone.nu
+        slope -= alone.nu
+        slope -= alone.nu
         step *= slope
         return ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 

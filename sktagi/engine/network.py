@@ -8,6 +8,7 @@ every ``mu_a`` below carries a last column of ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -146,6 +147,17 @@ class Tape:
                 units.weights = layer.mu[..., :-1, :]
                 units.over_outputs = np.multiply if stacked and n_out == 1 else self.product
             self.units.append(units)
+        self._of_outputs = (*lead, n_out, n_rows), dtype
+        self.message = self._by_unit(3)  # of the outputs
+
+    @cached_property
+    def scratch(self) -> tuple[np.ndarray, ...]:
+        """Four more arrays like those of the outputs."""
+        return self._by_unit(4)
+
+    def _by_unit(self, n_arrays: int) -> tuple[np.ndarray, ...]:
+        shape, dtype = self._of_outputs
+        return tuple(np.empty((n_arrays, *shape), dtype).swapaxes(-1, -2))
 
 
 def forward(

@@ -50,16 +50,20 @@ class Message(NamedTuple):
     leverage: np.ndarray  # the share of the row in its own prediction, 1 - noise [Sigma_y^-1]_ii
 
 
-def independent_message(mu_z, var_z, y, noise_var, weight=None) -> Message:
-    """Each row as if it were alone (Eq. 14)."""
+def independent_message(mu_z, var_z, y, noise_var, weight=None, out=None) -> Message:
+    """Each row as if it were alone (Eq. 14); ``out`` are three arrays for the message."""
+    nu, kappa, leverage = np.empty((3, *mu_z.shape), mu_z.dtype) if out is None else out
     if weight is None:
-        kappa = var_z + noise_var
+        np.add(var_z, noise_var, out=kappa)
         np.reciprocal(kappa, out=kappa)
     else:
-        kappa = weight / (weight * var_z + noise_var)
-    nu = y - mu_z
+        np.multiply(weight, var_z, out=kappa)
+        kappa += noise_var
+        np.divide(weight, kappa, out=kappa)
+    np.subtract(y, mu_z, out=nu)
     nu *= kappa
-    return Message(nu, kappa, kappa * var_z)
+    np.multiply(kappa, var_z, out=leverage)
+    return Message(nu, kappa, leverage)
 
 
 class Own(NamedTuple):
