@@ -399,7 +399,9 @@ def test_matrices_that_are_not_positive_definite_get_as_much_more_as_it_takes(dt
     noise = np.full((3, 2, 1), 1e-3, dtype)
     rounding = np.finfo(dtype).eps * size[..., None].astype(dtype)
     least = noise + rounding
-    root, jitter = _inverse_root(cov.copy(), variances(cov).swapaxes(-1, -2), noise, rounding)
+    root, jitter = _inverse_root(
+        cov.copy(), variances(cov).swapaxes(-1, -2), noise, rounding, np.empty_like(cov)
+    )
     np.testing.assert_array_equal(jitter[~bad], least[~bad])
     assert np.all(jitter[bad] > 1e-4 * size[bad][:, None])
     total = cov + jitter[..., None] * np.eye(n, dtype=dtype)
@@ -409,5 +411,5 @@ def test_matrices_that_are_not_positive_definite_get_as_much_more_as_it_takes(dt
 
 def test_a_matrix_that_is_not_finite_ends_the_search():
     cov = np.full((1, 3, 3), np.nan)
-    root, _ = _inverse_root(cov, cov[:, 0], np.ones((1, 1)), np.ones((1, 1)))
+    root, _ = _inverse_root(cov, cov[:, 0], np.ones((1, 1)), np.ones((1, 1)), np.empty_like(cov))
     assert np.isnan(root).any()

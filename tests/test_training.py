@@ -844,3 +844,27 @@ def test_scores_of_large_weights_do_not_overflow_in_single_precision():
     np.testing.assert_allclose(
         scores, learn_rows(double, exact, rows, Settings(4, joint=False)), rtol=1e-3
     )
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("half_life", [None, 20.0])
+def test_arrays_that_are_kept_for_the_next_pass_change_nothing(
+    members, as_sparse, joint, half_life
+):
+    """Of batches of two sizes, with copies of rows, in an order that differs from pass to pass."""
+    data = make_rows(17, 3, 2, seed=60)
+    data.x[9:12] = data.x[:3]
+    if as_sparse:
+        data = data._replace(x=sparse.csr_array(np.where(data.x > 0.3, data.x, 0)))
+    kept, fresh = (make_network([3, 6, 4, 2], seed=61, members=members) for _ in range(2))
+    rng = np.random.default_rng(62)
+    tapes: dict = {}
+    settings = Settings(5, joint, half_life)
+    for _ in range(4):
+        rows = np.stack([rng.permutation(17) for _ in range(members)])
+        scores = learn_rows(kept, data, rows, settings, tapes)
+        np.testing.assert_array_equal(scores, learn_rows(fresh, data, rows, settings))
+    assert tapes
+    assert_same_posterior(kept, fresh, 0)

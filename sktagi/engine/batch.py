@@ -47,14 +47,14 @@ def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
     uncertain = tape.units[0].var_a is not None
     cov: Any = None
     scale: Any = None
-    for layer, units in zip(layers[:-1], tape.units[:-1], strict=True):
+    for number, (layer, units) in enumerate(zip(layers[:-1], tape.units[:-1], strict=True)):
         mean_var = _mean_of_columns(layer.var)
-        direct = _gram(units.mu_a, mean_var)
+        direct = _gram(tape, f"hidden {number}", units.mu_a, mean_var)
         if units.var_a is not None:
             sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
             moment = _mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
         if cov is not None:
-            cov *= _gram(_scaled_std(units, scale), moment)
+            cov *= _gram(tape, "through", _scaled_std(tape, units, scale), moment)
             direct += cov
         if uncertain:  # the variance is more than what the diagonal of c has
             variance = _weighted_sum(units.sq_a, mean_var) + _weighted_sum(units.var_a, moment)
@@ -64,14 +64,14 @@ def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
     return Common(cov, scale)
 
 
-def _scaled_std(units: Units, scale: np.ndarray) -> np.ndarray:
+def _scaled_std(tape: Tape, units: Units, scale: np.ndarray) -> np.ndarray:
     """Standard deviations of hidden units, divided by that of an average unit before them.
 
     So rho, which is between units before their activation, needs no normalising of its own.
     """
-    std = np.sqrt(units.var_a)
-    std *= scale[..., None]
-    return std
+    std_t = np.sqrt(units.var_a_t, out=tape.array("scaled std", units.var_a_t.shape))
+    std_t *= scale[..., None, :]
+    return std_t.swapaxes(-1, -2)
 
 
 def summed_step(
@@ -84,7 +84,7 @@ def summed_step(
     where an output is not observed; ``hidden`` is the ``hidden_covariance``.
     """
     layer, units = layers[-1], tape.units[-1]
-    step, std, scaled, through = tape.scratch
+    step, std, scaled, through = tape.like_outputs("summed step", 4)
     _by_unit(units.mu_a, layer.var * matmul(units.mu_a_t, nu), step)
     own = None
     if tape.units[0].var_a is not None:  # the errors of a row's inputs are in its variance alone
@@ -92,7 +92,7 @@ def summed_step(
     if hidden is not None:
         var_w = layer.var[..., :-1, :]
         moment = _mean_of_columns(units.sq_w[..., :-1, :] + var_w)
-        cov = _gram(_scaled_std(units, hidden.scale), moment)
+        cov = _gram(tape, "through", _scaled_std(tape, units, hidden.scale), moment)
         cov *= hidden.cov
         variance = _by_unit(units.var_a, var_w, std)
         variance += units.from_var
@@ -125,7 +125,7 @@ def output_covariance(
 
     The first (..., observations, rows, rows) comes from the parameters that rows share, the second
     is each row's own, which only copies of it have too: ``copies`` are pairs of them, numbers of
-    networks, rows and copies.
+    networks, rows and copies. The first is an array of the tape: it lasts until the next call.
     ``var_z`` (..., rows, observations) are the variances. ``outputs`` tells which output an
     observation is of: (..., rows, observations) for each row, or (observations,) for all alike;
     None: all outputs in their order. Rows that observe different outputs have no covariance.
@@ -137,11 +137,12 @@ def output_covariance(
     var = layer.var[..., columns]
     var_z = var_z.swapaxes(-1, -2)
     share = 0.0 if hidden is None else OWN_SHARE
-    shared = _gram_of_outputs(units.mu_a, (1 - share) * var, outputs)
+    shared = _gram_of_outputs(tape, "shared", units.mu_a, (1 - share) * var, outputs)
     if hidden is not None:
         moment = units.sq_w[..., :-1, columns] + var[..., :-1, :]
         moment *= 1 - share
-        gram = _gram_of_outputs(_scaled_std(units, hidden.scale), moment, outputs)
+        std = _scaled_std(tape, units, hidden.scale)
+        gram = _gram_of_outputs(tape, "through", std, moment, outputs)
         gram *= hidden.cov[..., None, :, :]
         shared += gram
     if outputs is not None:
@@ -172,21 +173,23 @@ def _averager(n: int, dtype: str) -> np.ndarray:
     return np.full(n, 1 / n, dtype)
 
 
-def _gram(a, weights: np.ndarray) -> np.ndarray:
-    """sum_k weights_k a_ik a_jk."""
+def _gram(tape: Tape, name: str, a, weights: np.ndarray) -> np.ndarray:
+    """sum_k weights_k a_ik a_jk, in the tape's array of that name unless rows are sparse."""
     if isinstance(a, np.ndarray):
         scaled = a * np.sqrt(weights)[..., None, :]
-        return scaled @ scaled.swapaxes(-1, -2)
+        gram = tape.array(name, (*scaled.shape[:-1], scaled.shape[-2]))
+        return np.matmul(scaled, scaled.swapaxes(-1, -2), out=gram)
     if weights.ndim > 1:
-        return np.stack([_gram(a, part) for part in weights])
+        return np.stack([_gram(tape, name, a, part) for part in weights])
     scaled = with_values(a, a.data * np.sqrt(weights)[a.indices])
     return (scaled @ scaled.T).toarray()
 
 
-def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
+def _gram_of_outputs(tape: Tape, name: str, a, weights: np.ndarray, outputs) -> np.ndarray:
     """sum_k weights_ko a_ik a_jk for the output o that row i observes, for each observation.
 
-    Where rows i and j observe different outputs the result means nothing.
+    Where rows i and j observe different outputs the result means nothing. It is the tape's array
+    of that name, unless rows are sparse.
     """
     if not isinstance(a, np.ndarray):
         if weights.ndim == 2:
@@ -195,14 +198,21 @@ def _gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:
         grams = [_sparse_gram_of_outputs(a, *part) for part in zip(weights, nodes, strict=True)]
         return np.stack(grams)
     by_output = np.sqrt(weights).swapaxes(-1, -2)  # (..., n_out, n_in)
+    *lead, n_out, n_in = by_output.shape
+    n_rows = a.shape[-2]
     if outputs is None:
-        scaled = a[..., None, :, :] * by_output[..., :, None, :]
+        shape = (*lead, n_out, n_in, n_rows)  # in memory by unit, as they are
+        scaled = tape.array("scaled units", shape).swapaxes(-1, -2)
+        np.multiply(a[..., None, :, :], by_output[..., :, None, :], out=scaled)
     else:
-        *lead, n_out, n_in = by_output.shape
         first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
-        scaled = by_output.reshape(-1, n_in)[(outputs + first).swapaxes(-1, -2)]
+        which = (outputs + first).swapaxes(-1, -2)
+        scaled = tape.array("scaled units of rows", (*which.shape, n_in))
+        by_output.reshape(-1, n_in).take(which, axis=0, out=scaled, mode="clip")
         scaled *= np.ascontiguousarray(a)[..., None, :, :]
-    return scaled @ scaled.swapaxes(-1, -2)  # a matrix times its own transpose: half the work
+    # A matrix times its own transpose: half the work
+    gram = tape.array(name, (*scaled.shape[:-1], n_rows))
+    return np.matmul(scaled, scaled.swapaxes(-1, -2), out=gram)
 
 
 def _sparse_gram_of_outputs(a, weights: np.ndarray, outputs) -> np.ndarray:

@@ -155,16 +155,25 @@ def batches(n_rows: int, batch_size: int) -> Iterator[slice]:
         yield slice(start, min(start + batch_size, n_rows))
 
 
-def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -> np.ndarray:
+def learn_rows(
+    net: Network, data: Rows, rows: np.ndarray, settings: Settings, tapes: dict | None = None
+) -> np.ndarray:
     """One pass over ``rows`` (members, n), in their order; returns mean log-likelihoods.
 
-    The number -1 is padding: it takes the last row along, without weight.
+    The number -1 is padding: it takes the last row along, without weight. ``tapes``, at first
+    empty, keeps arrays for the next pass of the same network.
     """
+    tapes = {} if tapes is None else tapes
     if net.is_full:
         return _learn_full_rows(net, data, rows, settings)
     if len(rows) > 1 and sparse.issparse(data.x):  # members have few features in common
         each = [slice(m, m + 1) for m in range(len(rows))]
-        return np.concatenate([learn_rows(net.members(m), data, rows[m], settings) for m in each])
+        return np.concatenate(
+            [
+                learn_rows(net.members(m), data, rows[m], settings, tapes.setdefault(m.start, {}))
+                for m in each
+            ]
+        )
     if len(rows) == 1:  # matrices instead of stacks of one: less work for small ones
         net, rows = net.members(0), rows[0]
     n_rows = rows.shape[-1]
@@ -173,7 +182,7 @@ def learn_rows(net: Network, data: Rows, rows: np.ndarray, settings: Settings) -
     weight = data.weight[rows]
     weight[rows < 0] = 0
     totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
-    learner = _Learner(net, settings, totals)
+    learner = _Learner(net, settings, totals, tapes)
     log_lik = np.zeros(totals.shape[:-1])
     entries = data.x.nnz // data.x.shape[0] + 1 if sparse.issparse(data.x) else data.x.shape[1]
     per_chunk = block_rows(net, CHUNK_ELEMENTS, entries) // size * size
@@ -219,10 +228,10 @@ class _Learner:
     ``totals`` (..., batches) are the weights of the batches.
     """
 
-    def __init__(self, net: Network, settings: Settings, totals: np.ndarray):
+    def __init__(self, net: Network, settings: Settings, totals: np.ndarray, tapes: dict):
         self.net = net
         self.joint = settings.joint
-        self.tapes: dict[int, Tape] = {}
+        self.tapes: dict[int, Tape] = tapes  # by the number of rows
         self.number = 0  # of the next batch
         self.features: Features | None = None  # of sparse rows
         self.keep = None
@@ -362,8 +371,9 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
     if joint and tape.n_rows > 1:
         return _together(layers, tape, batch, hidden_covariance(layers, tape), noise_var)
     last = tape.units[-1]
+    out = tape.like_outputs("message", 3)
     alone = independent_message(
-        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs, tape.message
+        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs, out
     )
     # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
     # unless the leverages of an output sum to more than 2.
@@ -395,7 +405,8 @@ def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) ->
     mu_z, var_z = last.mu_z[at], last.var_z[at]
     shared, own = output_covariance(layers, tape, hidden, var_z, outputs, batch.copies)
     with threads_for_rows(tape.largest, tape.n_rows):
-        message = joint_message(mu_z, shared, own, y, noise_var, batch.weight)
+        work = tape.array("factors", shared.shape)
+        message = joint_message(mu_z, shared, own, y, noise_var, batch.weight, work)
     if outputs is None:
         return message
     of_all = np.zeros((3, *last.mu_z.shape), last.mu_z.dtype)

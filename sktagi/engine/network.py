@@ -8,7 +8,6 @@ every ``mu_a`` below carries a last column of ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -147,17 +146,21 @@ class Tape:
                 units.weights = layer.mu[..., :-1, :]
                 units.over_outputs = np.multiply if stacked and n_out == 1 else self.product
             self.units.append(units)
-        self._of_outputs = (*lead, n_out, n_rows), dtype
-        self.message = self._by_unit(3)  # of the outputs
+        self._arrays: dict[str, np.ndarray] = {}
 
-    @cached_property
-    def scratch(self) -> tuple[np.ndarray, ...]:
-        """Four more arrays like those of the outputs."""
-        return self._by_unit(4)
+    def array(self, name: str, shape: tuple) -> np.ndarray:
+        """An array for some purpose, the same each time: a new one takes longer to get than fill.
 
-    def _by_unit(self, n_arrays: int) -> tuple[np.ndarray, ...]:
-        shape, dtype = self._of_outputs
-        return tuple(np.empty((n_arrays, *shape), dtype).swapaxes(-1, -2))
+        What it holds lasts until the next call with its name.
+        """
+        kept = self._arrays.get(name)
+        if kept is None or kept.shape != shape:
+            kept = self._arrays[name] = np.empty(shape, self.units[0].mu_z_t.dtype)
+        return kept
+
+    def like_outputs(self, name: str, n_arrays: int) -> np.ndarray:
+        """Some arrays at once like ``mu_z`` of the outputs, in memory by unit."""
+        return self.array(name, (n_arrays, *self.units[-1].mu_z_t.shape)).swapaxes(-1, -2)
 
 
 def forward(

@@ -112,7 +112,7 @@ def _by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
     return values.reshape(-1, *values.shape[-n_axes:])
 
 
-def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
+def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None, work=None) -> Message:
     """All rows of the batch at once: condition on y ~ N(mu_z, shared + own + noise_var / weight).
 
     ``shared`` (..., observations, rows, rows), which is overwritten, is the part of the prior
@@ -121,7 +121,7 @@ def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     variance shared_ii. For one row both are Eq. 14.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
-    divide nothing.
+    divide nothing. ``work`` is an array like ``shared`` to work in.
     """
     shared = np.ascontiguousarray(shared)
     residual = (y - mu_z).swapaxes(-1, -2)
@@ -145,7 +145,8 @@ def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None) -> Message:
     # With much noise, what is not noise would be a difference of nearly equal numbers (below).
     common = shared.copy() if np.greater(noise, MUCH_NOISE * largest).any() else None
     own.add_pairs_to(shared)
-    inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding)
+    work = np.empty_like(shared) if work is None else work
+    inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding, work)
     # M^-1 = R R'
     nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
@@ -170,19 +171,19 @@ def _diagonal(matrices: np.ndarray) -> np.ndarray:
     return matrices.reshape(*lead, n * n)[..., :: n + 1]
 
 
-def _inverse_root(cov: np.ndarray, diagonal: np.ndarray, noise: np.ndarray, rounding: np.ndarray):
+def _inverse_root(cov: np.ndarray, diagonal: np.ndarray, noise, rounding, out: np.ndarray):
     """R with R R' = (cov + jitter)^-1, matrix by matrix, and the jitter: the noise and some more.
 
     As much more as it takes to make the sum positive definite. The matrices are overwritten; their
-    diagonals are given apart.
+    diagonals are given apart. R is written into ``out``.
     """
     jitter = noise + rounding
     _diagonal(cov)[...] = diagonal + jitter
-    inverse_root = np.zeros(cov.shape, cov.dtype)
-    _diagonal(inverse_root)[...] = ONE[cov.dtype.char]
+    out[...] = ZERO[cov.dtype.char]
+    _diagonal(out)[...] = ONE[cov.dtype.char]
     potrf, trsm = _FACTOR[cov.dtype.char]
     n_rows = cov.shape[-1]
-    stacks = cov.reshape(-1, n_rows, n_rows), inverse_root.reshape(-1, n_rows, n_rows)
+    stacks = cov.reshape(-1, n_rows, n_rows), out.reshape(-1, n_rows, n_rows)
     for number, (matrix, root) in enumerate(zip(*stacks, strict=True)):
         # Symmetric, and transposed in the order that LAPACK wants.
         chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
@@ -198,7 +199,7 @@ def _inverse_root(cov: np.ndarray, diagonal: np.ndarray, noise: np.ndarray, roun
                 break
             chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
         trsm(1.0, chol, root.T, lower=True, overwrite_b=True)
-    return inverse_root, jitter
+    return out, jitter
 
 
 def noise_moment(message: Message, noise_var, weight=None):

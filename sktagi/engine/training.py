@@ -61,6 +61,7 @@ def fit_epochs(
     history.posterior = (stopping.best if stopping is not None else net).copy
     everyone = np.arange(len(train))
     current, active = net, everyone  # a member that has stopped leaves the stack
+    tapes: dict = {}
     try:
         if stopping is not None and validation is not None and continued:
             stopping.update(0, net, everyone, *_validate(net, data, validation))
@@ -70,7 +71,7 @@ def fit_epochs(
             rows = train[active]
             if rngs is not None:
                 rows = np.stack([rngs[m].permutation(r) for m, r in zip(active, rows, strict=True)])
-            scores = learn_rows(current, data, rows, settings)
+            scores = learn_rows(current, data, rows, settings, tapes)
             history.train_scores.append(float(scores.mean()))
             if stopping is not None and validation is not None:
                 scores, noise_var = _validate(current, data, [validation[m] for m in active])
@@ -78,7 +79,7 @@ def fit_epochs(
                 history.validation_scores.append(float(stopping.last_score.mean()))
                 history.best_iter = stopping.best_iter.copy()
                 if not goes_on.all() and goes_on.any():
-                    current = current.members(np.flatnonzero(goes_on))
+                    current, tapes = current.members(np.flatnonzero(goes_on)), {}
                 active = active[goes_on]
             history.stopped = on_epoch is not None and bool(on_epoch(history))
             if history.stopped or not len(active):
