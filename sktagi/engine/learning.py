@@ -371,9 +371,8 @@ def _message(layers, tape: Tape, batch: Batch, noise_var, joint: bool) -> Messag
     if joint and tape.n_rows > 1:
         return _together(layers, tape, batch, hidden_covariance(layers, tape), noise_var)
     last = tape.units[-1]
-    out = tape.like_outputs("message", 3)
     alone = independent_message(
-        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs, out
+        last.mu_z, last.var_z, batch.target, noise_var, batch.weight_of_outputs, tape.message
     )
     # The sum of what each row would do alone overshoots where rows say the same thing. It cannot
     # unless the leverages of an output sum to more than 2.

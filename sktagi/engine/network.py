@@ -147,6 +147,7 @@ class Tape:
                 units.over_outputs = np.multiply if stacked and n_out == 1 else self.product
             self.units.append(units)
         self._arrays: dict[str, np.ndarray] = {}
+        self.message = tuple(self.like_outputs("message", 3))
 
     def array(self, name: str, shape: tuple) -> np.ndarray:
         """An array for some purpose, the same each time: a new one takes longer to get than fill.
