@@ -866,5 +866,5 @@ def test_arrays_that_are_kept_for_the_next_pass_change_nothing(
         rows = np.stack([rng.permutation(17) for _ in range(members)])
         scores = learn_rows(kept, data, rows, settings, tapes)
         np.testing.assert_array_equal(scores, learn_rows(fresh, data, rows, settings))
-    assert tapes
+    assert bool(tapes) == (members == 1 or not as_sparse)
     assert_same_posterior(kept, fresh, 0)

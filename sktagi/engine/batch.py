@@ -41,7 +41,10 @@ class Common(NamedTuple):
 
 
 def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
-    """What rows have in common of the last hidden layer; None for a linear model."""
+    """What rows have in common of the last hidden layer; None for a linear model.
+
+    Its arrays are the tape's: they last until the next call. So are those of the functions below.
+    """
     if len(layers) == 1:
         return None
     uncertain = tape.units[0].var_a is not None
@@ -54,7 +57,7 @@ def hidden_covariance(layers: Sequence[Layer], tape: Tape) -> Common | None:
             sq_w = np.square(layer.mu) if units.sq_w is None else units.sq_w
             moment = _mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
         if cov is not None:
-            cov *= _gram(tape, "through", _scaled_std(tape, units, scale), moment)
+            cov *= _gram(tape, "through hidden", _scaled_std(tape, units, scale), moment)
             direct += cov
         if uncertain:  # the variance is more than what the diagonal of c has
             variance = _weighted_sum(units.sq_a, mean_var) + _weighted_sum(units.var_a, moment)
@@ -69,7 +72,8 @@ def _scaled_std(tape: Tape, units: Units, scale: np.ndarray) -> np.ndarray:
 
     So rho, which is between units before their activation, needs no normalising of its own.
     """
-    std_t = np.sqrt(units.var_a_t, out=tape.array("scaled std", units.var_a_t.shape))
+    shape = units.var_a_t.shape
+    std_t = np.sqrt(units.var_a_t, out=tape.array(f"scaled std of {shape[-2]}", shape))
     std_t *= scale[..., None, :]
     return std_t.swapaxes(-1, -2)
 
@@ -92,14 +96,14 @@ def summed_step(
     if hidden is not None:
         var_w = layer.var[..., :-1, :]
         moment = _mean_of_columns(units.sq_w[..., :-1, :] + var_w)
-        cov = _gram(tape, "through", _scaled_std(tape, units, hidden.scale), moment)
+        cov = _gram(tape, "through hidden", _scaled_std(tape, units, hidden.scale), moment)
         cov *= hidden.cov
         variance = _by_unit(units.var_a, var_w, std)
         variance += units.from_var
         variance /= np.maximum(_weighted_sum(units.var_a, moment), TINY[cov.dtype.char])[..., None]
         if own is not None:
             own -= variance * cov.diagonal(0, -2, -1)[..., None]
-        np.sqrt(variance, out=std)
+        np.sqrt(variance, out=std)  # in the same array
         np.multiply(std, nu, out=scaled)
         _by_unit(cov, scaled, through)
         through *= std
@@ -125,10 +129,10 @@ def output_covariance(
 
     The first (..., observations, rows, rows) comes from the parameters that rows share, the second
     is each row's own, which only copies of it have too: ``copies`` are pairs of them, numbers of
-    networks, rows and copies. The first is an array of the tape: it lasts until the next call.
-    ``var_z`` (..., rows, observations) are the variances. ``outputs`` tells which output an
-    observation is of: (..., rows, observations) for each row, or (observations,) for all alike;
-    None: all outputs in their order. Rows that observe different outputs have no covariance.
+    networks, rows and copies. ``var_z`` (..., rows, observations) are the variances. ``outputs``
+    tells which output an observation is of: (..., rows, observations) for each row, or
+    (observations,) for all alike; None: all outputs in their order. Rows that observe different
+    outputs have no covariance.
     """
     layer, units = layers[-1], tape.units[-1]
     columns: Any = slice(None)
@@ -202,12 +206,12 @@ def _gram_of_outputs(tape: Tape, name: str, a, weights: np.ndarray, outputs) -> 
     n_rows = a.shape[-2]
     if outputs is None:
         shape = (*lead, n_out, n_in, n_rows)  # in memory by unit, as they are
-        scaled = tape.array("scaled units", shape).swapaxes(-1, -2)
+        scaled = tape.array(f"units of {name}", shape).swapaxes(-1, -2)
         np.multiply(a[..., None, :, :], by_output[..., :, None, :], out=scaled)
     else:
         first = np.arange(0, by_output[..., 0].size, n_out).reshape(*lead, 1, 1)
         which = (outputs + first).swapaxes(-1, -2)
-        scaled = tape.array("scaled units of rows", (*which.shape, n_in))
+        scaled = tape.array(f"units of {name}", (*which.shape, n_in))
         by_output.reshape(-1, n_in).take(which, axis=0, out=scaled, mode="clip")
         scaled *= np.ascontiguousarray(a)[..., None, :, :]
     # A matrix times its own transpose: half the work

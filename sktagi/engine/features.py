@@ -15,10 +15,9 @@ __all__ = ["Features"]
 class Features:
     """The parameters of the first layer, of which a batch fetches few and puts them back.
 
-    Their arrays lie row by row in memory, as ``draw_prior`` makes them.
     Those of the others wait. They forget when they are fetched, or at the end: ``elapsed``
     (batches) are the half-lives until each batch, or None, and ``faded`` tells how far each
-    feature has been brought.
+    feature has been brought. Arrays lie row by row in memory, as ``draw_prior`` makes them.
     """
 
     def __init__(self, layer: Layer, elapsed: np.ndarray | None):

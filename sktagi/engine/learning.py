@@ -161,19 +161,15 @@ def learn_rows(
     """One pass over ``rows`` (members, n), in their order; returns mean log-likelihoods.
 
     The number -1 is padding: it takes the last row along, without weight. ``tapes``, at first
-    empty, keeps arrays for the next pass of the same network.
+    empty, keeps arrays for the next pass of a network with the same arrays, whose means nothing
+    else has changed. Sparse rows of several members, which learn one after the other, keep none.
     """
     tapes = {} if tapes is None else tapes
     if net.is_full:
         return _learn_full_rows(net, data, rows, settings)
     if len(rows) > 1 and sparse.issparse(data.x):  # members have few features in common
         each = [slice(m, m + 1) for m in range(len(rows))]
-        return np.concatenate(
-            [
-                learn_rows(net.members(m), data, rows[m], settings, tapes.setdefault(m.start, {}))
-                for m in each
-            ]
-        )
+        return np.concatenate([learn_rows(net.members(m), data, rows[m], settings) for m in each])
     if len(rows) == 1:  # matrices instead of stacks of one: less work for small ones
         net, rows = net.members(0), rows[0]
     n_rows = rows.shape[-1]
@@ -190,8 +186,8 @@ def learn_rows(
         part = data.take(rows[..., chunk])._replace(weight=weight[..., chunk])
         mu_z, var_y = learner.learn(part, size)
         density = net.outputs.log_likelihood(mu_z, var_y, part.y)
-        density = np.multiply(part.weight[..., None], density, dtype=np.float64)
-        log_lik += np.add.reduce(density, axis=(-2, -1))
+        weighted = np.multiply(part.weight[..., None], density, dtype=np.float64)
+        log_lik += np.add.reduce(weighted, axis=(-2, -1))
     learner.finish()
     log_lik /= np.maximum(np.add.reduce(totals, axis=-1), TINY["d"])
     return log_lik.reshape(-1)
@@ -223,7 +219,7 @@ class Batch(NamedTuple):
 
 
 class _Learner:
-    """What lasts for one pass: buffers, and how much is to be forgotten before each batch.
+    """One pass: its arrays, and how much is to be forgotten before each batch.
 
     ``totals`` (..., batches) are the weights of the batches.
     """
@@ -430,7 +426,7 @@ def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
         step = summed_step(layers, tape, hidden, alone.nu)
         slope = alone.kappa * step
         slope -= alone.nu
-        slope -= alone.nu
+        slope -= alone.nu  # twice: 2 nu would be one more array
         step *= slope
         return ~(np.add.reduce(step, axis=-2, keepdims=True) <= 0)  # an overflow is worse too
 

@@ -150,9 +150,9 @@ class Tape:
         self.message = tuple(self.like_outputs("message", 3))
 
     def array(self, name: str, shape: tuple) -> np.ndarray:
-        """An array for some purpose, the same each time: a new one takes longer to get than fill.
+        """An array for some purpose, of the parameters' type, whose values are to be written.
 
-        What it holds lasts until the next call with its name.
+        The same each time as long as its shape is: a new one takes longer to get than to fill.
         """
         kept = self._arrays.get(name)
         if kept is None or kept.shape != shape:

@@ -115,13 +115,13 @@ def _by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
 def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None, work=None) -> Message:
     """All rows of the batch at once: condition on y ~ N(mu_z, shared + own + noise_var / weight).
 
-    ``shared`` (..., observations, rows, rows), which is overwritten, is the part of the prior
+    ``shared`` (..., observations, rows, rows), which may be overwritten, is the part of the prior
     covariance K that rows have in common, ``own`` the part that they do not.
     nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage, [shared Sigma_y^-1]_ii, over its
     variance shared_ii. For one row both are Eq. 14.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
-    divide nothing. ``work`` is an array like ``shared`` to work in.
+    divide nothing. ``work`` is an array of that shape and type to work in, whole in memory.
     """
     shared = np.ascontiguousarray(shared)
     residual = (y - mu_z).swapaxes(-1, -2)
