@@ -412,8 +412,9 @@ def _together(layers, tape: Tape, batch: Batch, hidden, noise_var, some=None) ->
 
 def _along_rows(outputs: np.ndarray) -> tuple[np.ndarray, ...]:
     """An index of the outputs (..., rows, observations) that each row has of its own."""
-    rows = np.ogrid[tuple(map(slice, outputs.shape))][:-1]
-    return (*rows, outputs)
+    *members, n_rows, _ = outputs.shape
+    rows = np.arange(n_rows)[:, None]
+    return (*(np.arange(n)[:, None, None] for n in members), rows, outputs)
 
 
 def _overshoots(layers, tape: Tape, hidden, alone: Message) -> np.ndarray:
