@@ -1,6 +1,7 @@
 """What a pass over rows takes at least: matrix products, LAPACK and memory, and nothing else.
 
-Functions of no argument, to be timed beside whole fits of the same shapes.
+Functions of no argument, to be timed beside whole fits of the same shapes. They leave the number of
+BLAS threads as it is; fits of small networks use one.
 """
 
 from __future__ import annotations

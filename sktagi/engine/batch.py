@@ -26,7 +26,7 @@ import numpy as np
 
 from .constants import TINY, ZERO
 from .network import Layer, Tape, Units, matmul, with_values
-from .noise import Own
+from .noise import Own, by_network
 
 __all__ = ["hidden_covariance", "output_covariance", "summed_step"]
 
@@ -157,10 +157,10 @@ def output_covariance(
     if copies is None or hidden is None:
         return shared, Own(own)
     network, row, other = copies
-    root = np.sqrt(own).reshape(-1, *own.shape[-2:])
+    root = by_network(np.sqrt(own), 2)
     together = np.ones((len(row), root.shape[1]), bool)
     if outputs is not None:
-        node = node.reshape(root.shape)
+        node = by_network(node, 2)
         together = node[network, :, row] == node[network, :, other]
     pair, observation = np.nonzero(together)
     network, row, other = network[pair], row[pair], other[pair]

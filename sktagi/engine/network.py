@@ -53,7 +53,7 @@ def draw_prior(
         std = np.sqrt(var_prior)
         for rng, member in zip(rngs, mu, strict=True):
             np.multiply(rng.standard_normal(member.shape), std, out=member, casting="same_kind")
-        var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # as a copy has
+        var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")  # row by row
         layers.append(Layer(mu, var, var_prior.astype(dtype)))
     return layers
 

@@ -21,7 +21,8 @@ _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 MUCH_NOISE = 64
 
 __all__ = [
-    "GaussianOutputs", "Message", "Own", "independent_message", "joint_message", "noise_moment"
+    "GaussianOutputs", "Message", "Own", "by_network", "independent_message", "joint_message",
+    "noise_moment",
 ]  # fmt: skip
 
 
@@ -81,14 +82,14 @@ class Own(NamedTuple):
         if self.pairs is None:
             return Own(var)
         network, observation, row, other = self.pairs
-        root = _by_network(root, 2)
+        root = by_network(root, 2)
         factor = root[network, observation, row] * root[network, observation, other]
         return Own(var, self.pairs, self.cov * factor)
 
     def add_pairs_to(self, cov: np.ndarray) -> None:
         """Add to covariances (..., observations, rows, rows) beside the diagonal, in place."""
         if self.pairs is not None:
-            _by_network(cov, 3)[self.pairs] += self.cov
+            by_network(cov, 3)[self.pairs] += self.cov
 
     def diagonal_of_product(self, root: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """The diagonal of these covariances times root @ root', whose diagonal is ``precision``."""
@@ -96,18 +97,18 @@ class Own(NamedTuple):
         if self.pairs is not None:
             network, observation, row, other = self.pairs
             if len(row) > precision.size:  # many pairs: cheaper to take them from all
-                entries = _by_network(root @ root.swapaxes(-1, -2), 3)[self.pairs]
+                entries = by_network(root @ root.swapaxes(-1, -2), 3)[self.pairs]
             else:
-                by_network = _by_network(root, 3)
-                rows, others = (by_network[network, observation, k] for k in (row, other))
+                roots = by_network(root, 3)
+                rows, others = (roots[network, observation, k] for k in (row, other))
                 entries = np.einsum("pk,pk->p", rows, others)
             entries *= self.cov
             places: Any = network, observation, row  # a row may have several copies
-            np.add.at(_by_network(result, 2), places, entries)
+            np.add.at(by_network(result, 2), places, entries)
         return result
 
 
-def _by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
+def by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
     """A view with one axis for networks before the last ``n_axes``."""
     return values.reshape(-1, *values.shape[-n_axes:])
 
