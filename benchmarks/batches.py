@@ -2,8 +2,8 @@
 
     python -m benchmarks batches --data FOLDER
 
-The paper's setting otherwise: one network of 50 units, 40 epochs, the paper's average sigma_v,
-nothing forgotten, no early stopping. Mean test RMSE over the first splits.
+The paper's setting otherwise: one network of 50 units, 40 epochs, the paper's average sigma_v, no
+forgetting, no early stopping. Mean test RMSE over the first splits.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Prints the table of doc/covariances.md. One member, 8 features, one target, float64; seconds are the
 median over repeats of the processor time for some rows, divided by their number; memory is the peak
-of what NumPy allocates while ``fit`` runs, the rows included. Set OPENBLAS_NUM_THREADS=1 (or what
-your NumPy heeds) to count the time of one thread.
+of what NumPy allocates while ``fit`` runs, the rows included. Set OPENBLAS_NUM_THREADS=1 (or the
+variable of your BLAS) to count the time of one thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.datasets import make_friedman1
 from sktagi import TAGIRegressor
 
 NETWORKS = [(), (5,), (20,), (50,), (100,), (20, 20), (50, 50)]
-N_ROWS = 320  # evidence fades at least once in any of these networks
+N_ROWS = 320  # each of these networks forgets at least once
 
 
 def make_model(hidden, covariance_type, batch_size) -> TAGIRegressor:

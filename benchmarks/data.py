@@ -26,7 +26,7 @@ class UciSet(NamedTuple):
     n_splits: int
     n_rows: int
     n_features: int
-    source: dict  # of fetch_openml
+    source: dict  # arguments of fetch_openml
 
 
 # Where versions of OpenML differ in their columns, one is named, and its target.
@@ -132,7 +132,7 @@ def _from_folder(folder: str, name: str, needed: tuple[str, ...]) -> dict[str, n
 
 
 def _check_rows(path: Path, arrays: dict[str, np.ndarray], X: str, y: str) -> None:
-    """Numbers, as many rows of X as of y: otherwise a fit would use what is there."""
+    """Refuse X and y that are not finite numbers, or differ in their number of rows."""
     for name, ndim in ((X, 2), (y, 1)):
         array = arrays[name]
         if array.ndim != ndim or array.dtype.kind not in "iuf":

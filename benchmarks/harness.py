@@ -1,8 +1,8 @@
 """One run of many fits: in parallel, with progress, results written as they come.
 
 Every fit is one JSON line in the results file, keyed by what was fitted and by the versions of the
-code; a run that is interrupted goes on where it stopped. Fits run side by side, each on one thread;
-what a fit does inside, such as a grid search, runs one after the other.
+code; an interrupted run goes on where it stopped. Fits run side by side, each on one thread; the
+fits of a grid search run one after the other.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def run(
     args: argparse.Namespace,
     costs: Sequence[float] | None = None,
 ) -> list[dict]:
-    """``task(args.data, **job)`` for every job that ``args.out`` does not hold yet; all records.
+    """Run ``task(args.data, **job)`` for jobs that ``args.out`` does not hold; return all records.
 
-    ``about`` in a job is what else tells results apart: it is in the key, and not given to the
-    task. Its ``package`` is the one whose version counts (default: this one). ``costs`` are what
-    the fits will take, in any unit; the estimate of the time left goes by them. An error
-    in a fit does not keep the others from being made; the run then ends with an error.
+    ``about`` in a job is part of its key, and is not passed to the task. Its ``package`` is the
+    one whose version counts (default: this one). ``costs`` of the fits, in any unit, give the
+    estimate of the time left. If a fit fails, the others are still made; the run then ends with an
+    error.
     """
     path = Path(args.out)
     done = {(_key(r["job"]), _key(r["versions"])): r for r in read(path) if r["command"] == command}
@@ -129,7 +129,7 @@ def run(
 
 
 def read(path: Path) -> list[dict]:
-    """The records of a results file; none if there is no file. A line that was cut off is none."""
+    """The records of a results file, none without a file. Lines that were cut off are skipped."""
     if path.is_dir():
         raise SystemExit(f"{path} is a folder, not a file of results")
     try:
@@ -181,7 +181,7 @@ class Progress:
 def evaluate(model, X_train, y_train, X_test, y_test, *, has_std: bool = True) -> dict:
     """Fit a regressor; error, log-likelihood and coverage on the test rows, seconds of the fit.
 
-    Of a grid search, the seconds are those of the last fit, and the search is counted apart.
+    For a grid search, the seconds are those of the last fit, and the search is counted apart.
     """
     start = time.perf_counter()
     model.fit(X_train, y_train)
@@ -224,7 +224,7 @@ def _coverage(model, X, y, mean, std, coverage: float) -> float:
 
 
 class _Interrupt:
-    """Ctrl-C ends the run with code 130. An estimator that learns would only stop learning."""
+    """End the run with code 130 on Ctrl-C; an estimator would catch it and only stop learning."""
 
     def __init__(self):
         self.seen = False
@@ -243,7 +243,7 @@ class _Interrupt:
 
 
 def _results_file(path: Path):
-    """The file opened for more lines; a line that was cut off gets its end."""
+    """Open the file to append lines; end a line that was cut off."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cut_off = path.exists() and not path.read_bytes().endswith(b"\n") and path.stat().st_size > 0
     file = path.open("a")

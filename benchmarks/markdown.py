@@ -13,7 +13,7 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 def spread(values, digits: int, *, count: bool = True) -> str:
-    """Mean ± standard deviation, and the number of values; no ± of one, "-" of none."""
+    """Mean ± standard deviation, and the number of values; no ± for one, "-" for none."""
     values = [value for value in values if value is not None]
     if not values:
         return "-"

@@ -1,4 +1,4 @@
-"""Learn a file that is larger than memory allows, in one pass, and watch the memory.
+"""Learn a file larger than memory in one pass, and watch the memory.
 
 ``python -m benchmarks memmap`` writes 5 GB into a temporary folder, and removes it.
 """
@@ -30,7 +30,7 @@ def write(path: Path, n_rows: int, chunk: int) -> None:
 
 
 def resident_mb() -> float:
-    """The most that was resident so far."""
+    """Peak resident memory so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,8 +1,8 @@
-"""The regressors that are compared: this package in three settings, and others.
+"""The compared regressors: this package in three settings, and others.
 
-Nothing is chosen on the test rows of a split, but for the sigma_v of "paper": the paper's average
-is over all splits, and their training parts hold the test rows of one another. All networks have
-one hidden layer of 50 units (protein 100).
+Nothing is chosen on the test rows of a split, except the sigma_v of "paper": the paper's average is
+over all splits, and their training parts hold the test rows of one another. All networks have one
+hidden layer of 50 units (protein 100).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Method(NamedTuple):
     package: str = "sktagi"
     has_std: bool = True
     max_rows: float = np.inf
-    cost: float = 1.0  # for a row, about, beside that of "paper"; times rows ** growth in all
+    cost: float = 1.0  # about, relative to "paper"; times rows ** growth in all
     growth: float = 1.0
 
 

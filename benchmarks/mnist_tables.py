@@ -67,8 +67,8 @@ def _mnist_row(records: list[dict], units: int, batch_size: int) -> list[str]:
     theirs = PAPER_MNIST.get((units, batch_size))
     early = _fits(records, "early", units, batch_size)
     first = _fits(records, "one-epoch", units, batch_size)
-    # Early-stopped runs say which sigma_v was chosen; without them it is chosen here. Of those
-    # with another sigma_v or another limit of epochs the last count.
+    # Early-stopped runs say which sigma_v was chosen; without them it is chosen here. If they
+    # differ in sigma_v or in the limit of epochs, the last count.
     limits = ("sigma_v", "epochs")
     last = {k: early[-1][0].get(k) for k in limits} if early else {}
     chosen = last["sigma_v"] if early else best_sigma_v(records, units, batch_size)

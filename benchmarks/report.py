@@ -5,9 +5,9 @@
         --plot doc/reproduction.png
 
 Markdown, beside the tables of the TAGI paper and other published figures. Takes the results of any
-version, says which there were, and warns if versions, data or parameters are mixed; of results for
-the same fit the last one counts. The numbers after ± are standard deviations over splits or seeds,
-whose number is in brackets.
+version, says which there were, and warns if versions, data or parameters are mixed; the last of
+several results for one fit counts. The numbers after ± are standard deviations over splits or
+seeds, whose number is in brackets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def load(files: list[str]) -> list[dict]:
-    """The records of some files; of several for the same fit, the last."""
+    """The records of some files; the last of several for the same fit."""
     for file in files:
         if not Path(file).is_file():
             raise SystemExit(f"there is no file {file}")
@@ -105,7 +105,7 @@ def mixtures(records: list[dict]) -> list[str]:
     for record in records:
         job, about = record["job"], record["job"].get("about", {})
         case = {k: v for k, v in job.items() if k not in ("about", "split", "seed")}
-        same = {  # but for what a seed is in
+        same = {  # without what depends on a seed
             k: v
             for k, v in about.get("params", {}).items()
             if k != "cv" and not k.endswith("random_state")

@@ -1,4 +1,4 @@
-"""Streams that drift, and streams of the river package: scores of each row before it is learnt.
+"""Streams that drift, and streams of the river package: scores of each row before it is learned.
 
 ``python -m benchmarks streams`` prints the tables of doc/streams.md;
 ``python -m benchmarks streams --memory 1000000 --chunk 100`` the memory of a long stream instead.
@@ -55,7 +55,7 @@ def drift_table(seeds: int, n_rows: int = 6000, chunk: int = 50) -> None:
 
 
 def stationary_table(seeds: int, n_rows: int = 20_000, chunk: int = 50) -> None:
-    """Errors against the function without noise, of networks that begin anew or with a fit."""
+    """Errors against the function without noise, of networks that start from the prior or a fit."""
     cuts = [2000, 3000, 4000, 6000, 10_000, n_rows]
     print("| begins with | half_life | " + " | ".join(f"-{cut}" for cut in cuts[1:]) + " |")
     print("|---|---|" + "---|" * (len(cuts) - 1))
@@ -83,7 +83,7 @@ def stationary_table(seeds: int, n_rows: int = 20_000, chunk: int = 50) -> None:
 
 
 def memory_of_a_stream(n_rows: int, chunk: int) -> None:
-    """What is resident, and what Python holds, at tenths of a long stream."""
+    """Print resident memory and blocks of Python at tenths of a long stream."""
     rng = np.random.default_rng(0)
     model = TAGIRegressor(hidden_layer_sizes=(20,), n_members=1, random_state=0)
     start, report = time.perf_counter(), n_rows // 10

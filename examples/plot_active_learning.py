@@ -2,14 +2,14 @@
 Active learning: ask where the network is unsure
 ================================================
 
-Labels are dear, inputs are cheap. Start with 20 labelled rows of a pool of 500, and ask for ten
-more at a time: at random, or where the network's own (epistemic) standard deviation is largest.
-The noise part would not do: no label removes it.
+Labels are expensive, inputs are cheap. Start with 20 labelled rows of a pool of 500, and ask for
+ten more at a time: at random, or where the network's own (epistemic) standard deviation is largest.
+The noise part would not help: no label removes it.
 
 **What to see.** On the left most of the pool crowds in the middle, as logs of normal operation do,
 while errors count everywhere. Asking where the network is unsure finds the rare rows and halves the
 error. On the right the pool already covers the domain evenly: random rows are then as good or
-better, since the largest uncertainty sits at the borders.
+better, since the largest uncertainty is at the borders.
 """
 
 import matplotlib.pyplot as plt
@@ -25,13 +25,13 @@ def truth(X):
 
 
 def make_pool(rng, share_wide):
-    """500 inputs: a share of them over the whole square, the others near its middle."""
+    """Draw 500 inputs: a share of them over the whole square, the others near its middle."""
     wide = rng.rand(500, 1) < share_wide
     return np.where(wide, rng.uniform(-2, 2, (500, 2)), 0.4 * rng.standard_normal((500, 2)))
 
 
 def ask(model, pool, left, rng):
-    """Deal the unlabelled rows into ten heaps; of each, take the row with the largest std.
+    """Deal the unlabelled rows into ten heaps; take the row with the largest std from each.
 
     The ten largest of all would be neighbours that say the same thing.
     """

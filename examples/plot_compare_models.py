@@ -1,16 +1,16 @@
 """
-Beside other models of scikit-learn
-===================================
+Comparison with other models of scikit-learn
+============================================
 
 :class:`~sktagi.TAGIRegressor`, ``MLPRegressor``, ``GaussianProcessRegressor`` and ``BayesianRidge``
 learn the same rows of Friedman's first problem (ten features, five of which matter, noise of
-standard deviation 1) and predict the same 1000 new ones. The log-likelihood looks at means and
-standard deviations together, the RMSE at means alone.
+standard deviation 1) and predict the same 1000 new ones. The log-likelihood scores means and
+standard deviations together, the RMSE means alone.
 
 **What to see.** The Gaussian process, with a length scale for each feature, is the best here: for a
-few hundred rows of a smooth function, take it. Its cost grows with the cube of the rows.
-``TAGIRegressor`` as it comes is ahead of the linear model and of the MLP. With 400 rows its 90 %
-intervals hold 84 % of the new rows: it is somewhat too sure, as the Gaussian process is.
+few hundred rows of a smooth function, use it. Its cost grows with the cube of the rows.
+``TAGIRegressor`` with its defaults is ahead of the linear model and of the MLP. With 400 rows its
+90 % intervals hold 84 % of the new rows: it is somewhat too sure, as the Gaussian process is.
 """
 
 import time
@@ -34,7 +34,7 @@ from sktagi.metrics import gaussian_log_likelihood, interval_coverage
 
 
 class MLPWithSpread(MLPRegressor):
-    """MLPRegressor with the fairest constant std: the spread of errors on rows held out."""
+    """MLPRegressor with the fairest constant std: that of its errors on held-out rows."""
 
     def fit(self, X, y):
         X, X_spread, y, y_spread = train_test_split(X, y, test_size=0.1, random_state=0)
@@ -100,9 +100,9 @@ for name, style in styles.items():
     for ax, column in zip(axes, (0, 1), strict=True):
         ax.plot(sizes, [table[name][column] for table in tables], style, ms=5, label=name)
 axes[0].axhline(-0.5 * np.log(2 * np.pi * np.e), color="0.6", lw=1, label="true model")
-axes[0].set(xlabel="rows learnt", ylabel="log-likelihood (higher is better)")
+axes[0].set(xlabel="rows learned", ylabel="log-likelihood (higher is better)")
 axes[1].axhline(1, color="0.6", lw=1)
-axes[1].set(xlabel="rows learnt", ylabel="RMSE (lower is better)", ylim=(0, None))
+axes[1].set(xlabel="rows learned", ylabel="RMSE (lower is better)", ylim=(0, None))
 handles, names = axes[0].get_legend_handles_labels()
 fig.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
 plt.show()

@@ -2,16 +2,15 @@
 When are the parameters of a layer correlated?
 ==============================================
 
-By default the posterior of the weights has independent entries. What does that leave out? With
-``covariance_type="full"`` a covariance matrix is inferred for each layer, and one can look: here
-are its correlation coefficients, sorted, after 20 observations of y = x³ plus noise (the TAGI
-paper's toy problem; ``plot_paper_correlations.py`` draws its Figure 6, with hidden units too).
+By default the posterior of the weights has independent entries. What does that leave out?
+``covariance_type="full"`` infers a covariance matrix for each layer. Here are its correlation
+coefficients, sorted, after 20 observations of y = x³ plus noise (the TAGI paper's toy problem;
+``plot_paper_correlations.py`` draws its Figure 6, with hidden units too).
 
 **What to see.** With 5 units, a quarter to nearly all pairs of a layer have a correlation above 0.1
-in size, and some reach 0.8; only in the layer between two hidden layers, the one with most
-parameters, are few correlated (6 %), though those strongly. With 50 units at most 4 % of the pairs
-are above 0.1, and the largest is 0.3: the many weights share what there is to explain, and
-independent entries are a good description.
+in size, and some reach 0.8. In the layer between two hidden layers, the one with most parameters,
+only 6 % are correlated, but strongly. With 50 units at most 4 % of the pairs are above 0.1, and the
+largest is 0.3: many weights share the explanation, and independent entries are a good description.
 
 ``python examples/plot_correlations.py [picture.png]``
 """

@@ -2,13 +2,13 @@
 Looking at a fit
 ================
 
-Five pictures that say whether to trust a regressor, and one for a classifier. All are Displays, as
-scikit-learn has them: ``from_estimator`` predicts and draws, ``ax=`` says where.
+Five pictures that say whether to trust a regressor, and one for a classifier. All are Displays as
+in scikit-learn: ``from_estimator`` predicts and draws, ``ax=`` says where.
 
-**What to see.** Up to a nominal coverage of 60 % the intervals of these test rows hold what they
-promise; wider ones are somewhat too narrow, and only 86 % of the targets lie inside their 90 %
-intervals. (Over five splits it is 90 %: see ``quick_start.py``.) The standard deviation runs from
-46 to 71, but errors do not grow with it here: most of them are noise.
+**What to see.** Up to a nominal coverage of 60 % the intervals of these test rows cover what they
+should; at higher coverage they are somewhat too narrow, and only 86 % of the targets lie inside
+their 90 % intervals. (Over five splits it is 90 %: see ``quick_start.py``.) The standard deviation
+ranges from 46 to 71, but errors do not grow with it here: most of them are noise.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 model = TAGIRegressor(random_state=0).fit(X_train, y_train)
 
 # %%
-# Predictions of rows held out, in ascending order, with their 90 % intervals. Are about nine of ten
+# Predictions of held-out rows, in ascending order, with their 90 % intervals. Are about nine of ten
 # targets inside? The second picture asks the same for every coverage at once.
 mean, std = model.predict(X_test, return_std=True)
 low, high = model.predict_interval(X_test, coverage=0.9).T
@@ -42,7 +42,8 @@ IntervalCalibrationDisplay.from_estimator(model, X_test, y_test, ax=axes[1])
 plt.show()
 
 # %%
-# Is it more wrong where it is less sure? And how much of that does the network know of itself?
+# Are errors larger where the standard deviation is larger? And which part of the variance is the
+# network's, which the noise's?
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)
 ErrorDisplay.from_estimator(model, X_test, y_test, ax=axes[0])
 VarianceDisplay.from_estimator(model, X_test, ax=axes[1])

@@ -2,18 +2,18 @@
 Beyond the data, several members are less sure than one
 =======================================================
 
-One network finds one explanation of the data, and away from them it is too sure of it, as the TAGI
+One network finds one explanation of the data, and is too sure of it away from them, as the TAGI
 paper says of its toy problem: y = x³ plus noise of standard deviation 3, 20 points to learn from
-and 20 to say when to stop. Several networks from different prior draws, each with other rows held
-out, agree where there are data and differ where there are none: their mixture says so. The settings
-below were picked because they show the effect; with the defaults there is hardly any, since one
-network's standard deviation already grows about as much.
+and 20 to decide when to stop. Several networks from different prior draws, each with other rows
+held out, agree where there are data and differ where there are none: the standard deviation of
+their mixture shows it. The settings below were picked because they show the effect; with the
+defaults there is hardly any, since one network's standard deviation already grows about as much.
 
 **What to see.** At x = ±6 the standard deviation of one network is two to three times that inside
 the data, that of ten networks five to six times. Yet both bands of three standard deviations miss
 the true function there: at x = -6 it is 11 standard deviations away from the mean of one network
-and 4 from that of ten, at x = 6 it is about 5 for both. Networks of straight pieces go on straight,
-and none of them knows that x³ does not. A larger standard deviation is a warning, not a bound.
+and 4 from that of ten, at x = 6 it is about 5 for both. The networks are piecewise linear and
+continue in straight lines; x³ does not. A larger standard deviation is a warning, not a bound.
 
 ``python examples/plot_extrapolation.py [picture.png]``
 """

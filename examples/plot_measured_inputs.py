@@ -7,8 +7,8 @@ on, row by row and feature by feature, in ``fit`` and in ``predict``. A row whos
 then counts less, and a prediction from an uncertain input has a wider interval.
 
 **What to see.** Ignoring the errors flattens the curve: the true input of a row lies to the left or
-right of the measured one. Told of them, the network stays close to the true curve, and its
-predictions of new rows have a higher log-likelihood.
+right of the measured one. Given them as ``X_std``, the network stays close to the true curve, and
+its predictions of new rows have a higher log-likelihood.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ def make_data(seed=0, n=400):
 
 
 def fit_both(seed=0):
-    """One model that ignores the errors of the inputs, one that is told."""
+    """Fit one model that ignores the errors of the inputs, and one that is given them."""
     X, X_std, y = make_data(seed)
     ignores = TAGIRegressor(random_state=seed).fit(X, y)
     is_told = TAGIRegressor(random_state=seed).fit(X, y, X_std=X_std)
@@ -48,7 +48,7 @@ def compare(ignores, is_told, seed=100):
 # %%
 ignores, is_told = fit_both()
 log_lik, distance = compare(ignores, is_told)
-for name, score, error in zip(("ignores X_std", "is told"), log_lik, distance, strict=True):
+for name, score, error in zip(("ignores X_std", "given X_std"), log_lik, distance, strict=True):
     print(f"{name:14s} log-likelihood of new rows {score:6.3f}, RMSE to the curve {error:.3f}")
 
 # %%
@@ -62,7 +62,7 @@ ax.errorbar(
 )
 ax.plot(grid[:, 0], np.sin(grid[:, 0]), "k:", lw=2, label="true curve")
 ax.plot(grid[:, 0], ignores.predict(grid), "--", color="tab:red", lw=2, label="ignores X_std")
-ax.plot(grid[:, 0], is_told.predict(grid), "-", color="tab:blue", lw=2, label="is told")
+ax.plot(grid[:, 0], is_told.predict(grid), "-", color="tab:blue", lw=2, label="given X_std")
 ax.set(xlabel="measured x", ylabel="y", xlim=(-4, 4))
 ax.legend(loc="upper left", frameon=False)
 plt.show()

@@ -5,18 +5,18 @@ Posterior correlations, observation by observation
 Figure 6 of the TAGI paper: its toy problem, y = x³ plus noise, with full covariances of the
 parameters θ and of the hidden units z of each layer. A column of a map holds the posterior
 correlations of all pairs, sorted, positive ones on top: on the left after each of the 20
-observations of the first epoch, on the right at the end of each epoch. One observation is learnt at
-a time. With two hidden layers the parameters between them are shown, θ⁽¹⁾, which are by far the
-most. (``plot_correlations.py`` draws all layers of any fitted model, as lines.)
+observations of the first epoch, on the right at the end of each epoch. One observation is learned
+at a time. With two hidden layers, the parameters between them are shown, θ⁽¹⁾, which are by far the
+most numerous. (``plot_correlations.py`` draws all layers of any fitted model, as lines.)
 
 ``covariance_type="full"`` keeps Σ_θ. Σ_z of an observation is not kept: it is computed here from
 the posterior before that observation, by Eq. 10 and 15.
 
 **What to see.** With 5 units most pairs exceed 0.1 in size after six epochs, and some reach 0.9;
-only of the many parameters between two hidden layers few do (4 %), and of the units that they feed
-30 %. Other data and prior draws give other maps, with a fifth to a half of the pairs above 0.1 more
-often than not. With 50 units it is 3 % at most, but 10 % of the pairs of units of a second layer,
-and none exceeds 0.35.
+only 4 % do among the many parameters between two hidden layers, and 30 % among the units that they
+feed. Other data and prior draws give other maps, with a fifth to a half of the pairs above 0.1 more
+often than not. With 50 units at most 3 % do, but 10 % of the pairs of units of a second layer, and
+none exceeds 0.35.
 
 ``python examples/plot_paper_correlations.py [picture.png]``
 """
@@ -45,10 +45,10 @@ def make_data(seed=0):
 
 
 def unit_covariances(layers, x, sigma_v, activation=ACTIVATIONS["relu"]):
-    """Posterior covariance of the units of each hidden layer given what is observed at x.
+    """Posterior covariance of the units of each hidden layer given an observation at x.
 
     Eq. 15 from the output down: with g the derivative of the output by the units,
-    Σ_z|y = Σ_z - Σ_z g gᵀ Σ_z / (σ_z² + σ_V²). What is observed does not matter.
+    Σ_z|y = Σ_z - Σ_z g gᵀ Σ_z / (σ_z² + σ_V²). The observed value does not matter.
     """
     row = np.append(x, 1.0)[None]
     _, var_z, tape = forward(layers, activation, row)
@@ -70,7 +70,7 @@ def posterior(model):
 
 
 def sorted_correlations(cov):
-    """Correlations of all pairs, descending, each as often as any: ``N_SHOWN`` in all."""
+    """Correlations of all pairs, descending, resampled evenly to ``N_SHOWN`` values."""
     std = np.sqrt(np.diag(cov))
     above = np.triu(np.ones(cov.shape, dtype=bool), 1)
     values = np.sort((cov / np.outer(std, std))[above].astype(np.float32))

@@ -2,8 +2,8 @@
 Hidden units of a wide layer are nearly uncorrelated
 ====================================================
 
-Units of a layer share what enters it, so they are correlated, and TAGI takes them to be independent
-all the same. Figure 2 of the TAGI paper asks how wrong that is: A independent activations of unit
+Units of a layer share their inputs, so they are correlated; TAGI still takes them to be
+independent. Figure 2 of the TAGI paper asks how wrong that is: A independent activations of unit
 variance feed two units, through weights that are drawn from the standard normal distribution and
 then fixed. Their covariance is Eq. 10. Here is the correlation of the two, over 1000 draws of the
 weights.
@@ -33,7 +33,7 @@ def draw_weights(n_activations, rng):
 
 
 def correlation(weights):
-    """Of the two units, by the forward pass of the engine with full covariances."""
+    """Correlation of the two units, by the forward pass of the engine with full covariances."""
     n_activations = len(weights) - 1
     known = Posterior(weights, np.zeros((weights.size, weights.size)))
     mu_a = np.append(np.zeros(n_activations), 1)[None]
@@ -42,7 +42,7 @@ def correlation(weights):
 
 
 def sampled_correlation(weights, rng, n_draws=20_000):
-    """The same from draws of the activations."""
+    """Correlation of the two units, from draws of the activations."""
     a = rng.standard_normal((n_draws, len(weights) - 1))
     return np.corrcoef((a @ weights[:-1]).T)[0, 1]
 
@@ -53,7 +53,7 @@ def correlations(n_activations, seed=0, n_draws=1000):
 
 
 # %%
-# First, is the engine's correlation that of sampled activations? Then its spread.
+# First, is the engine's correlation that of sampled activations? Then its mean and std.
 rng = np.random.RandomState(1)
 some = [draw_weights(n, rng) for n in (2, 10, 100)]
 apart = [abs(correlation(w) - sampled_correlation(w, rng)) for w in some]

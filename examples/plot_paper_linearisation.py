@@ -2,16 +2,15 @@
 An activation function, linearised at the mean
 ==============================================
 
-What a hidden unit Z becomes after its activation function has no Gaussian distribution. TAGI puts
-the tangent at E[Z] in the place of the function (Eq. 11–12 of the TAGI paper): then the mean is the
-function's value there, and the standard deviation is multiplied by its slope. Figure 3 of the paper
-shows that for the softplus function log(1 + exp z) and units of mean -1, 0 and 1, all of standard
-deviation 0.25.
+The activation of a Gaussian hidden unit Z is not Gaussian. TAGI replaces the activation function by
+its tangent at E[Z] (Eq. 11–12 of the TAGI paper): then the mean is the function's value there, and
+the standard deviation is multiplied by its slope. Figure 3 of the paper shows that for the softplus
+function log(1 + exp z) and units of mean -1, 0 and 1, all of standard deviation 0.25.
 
 **What to see.** Over three standard deviations the tangent hardly leaves the curve, and the density
-on the right that it gives is hardly to be told from the true one. The mean is too small by at most
-0.008, about half of the curvature times the variance: the function is convex. That grows with the
-variance. Units of standard deviation 1 have means 0.09 to 0.11 too small.
+that it gives, on the right, hardly differs from the true one. The mean is too small by at most
+0.008, about half of the curvature times the variance: the function is convex. The error grows with
+the variance: units of standard deviation 1 have means 0.09 to 0.11 too small.
 
 ``python examples/plot_paper_linearisation.py [picture.png]``
 """
@@ -43,7 +42,7 @@ def sampled(mu_z, std_z, seed=0, n_draws=400_000):
 
 
 def true_density(a, mu_z, std_z):
-    """Of softplus(Z), by the change of variables z = log(exp(a) - 1)."""
+    """Density of softplus(Z), by the change of variables z = log(exp(a) - 1)."""
     return norm.pdf(np.log(np.expm1(a)), mu_z, std_z) / -np.expm1(-a)
 
 

@@ -1,15 +1,14 @@
 """
-Observing a sum ties its terms together, the less the more there are
-====================================================================
+Observing a sum correlates its terms, less so the more there are
+================================================================
 
-A independent standard normal variables are observed through their sum alone, without noise. If one
-of them is larger, the others must be smaller: given the sum, they are negatively correlated. This
-is Figure 7 of the TAGI paper, its reason why independent entries do for the posterior of a wide
-layer.
+The sum of A independent standard normal variables is observed, without noise. If one of them is
+larger, the others must be smaller: given the sum, they are negatively correlated. This is Figure 7
+of the TAGI paper, its reason why independent entries suffice for the posterior of a wide layer.
 
-The posterior is that of a linear model, the weights being the variables, whose one row of features
-is all ones: ``covariance_type="full"`` has it exactly (Eq. 13). For comparison the variables are
-drawn, and those draws kept whose sum is close to what was observed.
+The posterior is that of a linear model whose weights are the variables and whose one row of
+features is all ones: ``covariance_type="full"`` computes it exactly (Eq. 13). For comparison the
+variables are drawn, and the draws kept whose sum is close to the observed one.
 
 **What to see.** The correlation is -1/(A - 1): complete for two variables, -0.11 for ten, -0.01 for
 a hundred.

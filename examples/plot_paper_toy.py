@@ -3,26 +3,26 @@ The toy problem of the paper, against Hamiltonian Monte Carlo
 =============================================================
 
 Figure 5 of the TAGI paper: y = x³ plus noise of standard deviation 3, 20 points to learn from and
-20 to say when to stop. The settings are the paper's: one hidden layer of 100 ReLU units, one
+20 to decide when to stop. The settings are the paper's: one hidden layer of 100 ReLU units, one
 observation at a time, x and y scaled to [-1, 1], σ_V known, no forgetting and one network. Each
 epoch learns the same 20 points again, from the posterior of the one before.
 
-The reference is the posterior of the same network with the same prior, its drawn means included, by
-a small Hamiltonian Monte Carlo sampler that shares no code with the package. The paper does not say
-which prior its sampler had; a second run has ten times the prior variance.
+The reference is the posterior of the same network with the same prior, its drawn means included,
+found by a small Hamiltonian Monte Carlo sampler that shares no code with the package. The paper
+does not say which prior its sampler had; a second run has ten times the prior variance.
 
-**What to see.** One epoch is not enough, and 50 are too many: the points learnt become ever more
-likely, those held out do not. The best epoch is 31, as in the paper, because the prior draw was
-chosen for that, from five; with the others it is 40 to 46, and with other data it may come after
-the 50th.
+**What to see.** One epoch is not enough, and 50 are too many: the training points become ever more
+likely, the held-out points do not. The best epoch is 31, as in the paper, because the prior draw
+was chosen for that, from five; with the others it is 40 to 46, and with other data it may come
+after the 50th.
 
-With the same prior, sampling gives a narrow band, which the prior holds away from the ends of the
-data. One epoch of TAGI approximates that posterior, and badly: its band is far too wide. Later
-epochs learn the same data again and leave the prior behind. What they arrive at is not that
-posterior any more, but the points held out are more likely than under either. With ten times the
-prior variance sampling does best of all, and its band opens beyond the data as the paper says:
-at ±6 the standard deviation of the network is six times that inside, for TAGI three times. But that
-depends on the prior: with the same one it is three times for both.
+With the same prior, sampling gives a narrow band, which the prior keeps away from the ends of the
+data. One epoch of TAGI approximates that posterior badly: its band is far too wide. Later epochs
+learn the same data again and leave the prior behind. Their result is no longer that posterior, but
+the held-out points are more likely under it than under either. With ten times the prior variance
+sampling does best of all, and its band opens beyond the data as the paper says: at ±6 the standard
+deviation of the network is six times that inside, for TAGI three times. That depends on the prior:
+with the same one it is three times for both.
 
 ``python examples/plot_paper_toy.py [picture.png]``
 """
@@ -73,7 +73,7 @@ def scaled(values, scale):
 
 
 def epochs(data, n_epochs=N_EPOCHS, seed=2):
-    """The network before the first epoch and after each: the same object, every time."""
+    """Yield the network before the first epoch and after each: the same object every time."""
     model = TAGIRegressor(
         (N_UNITS,),
         sigma_v=NOISE / data.y_scale[1],
@@ -189,7 +189,7 @@ def r_hat(draws):
 
 
 def log_likelihood_of_draws(y, f):
-    """Mean log density of y, each the mixture of N(f, NOISE²) over (draws, chains, points)."""
+    """Mean log density of y under the mixture of N(f, NOISE²) over draws and chains."""
     f = f.reshape(-1, len(y))
     density = norm.logpdf(y, f, NOISE)
     return np.mean(logsumexp(density, axis=0) - np.log(len(f)))

@@ -4,10 +4,10 @@ Rejecting uncertain classifications
 
 A classifier that knows when it is unsure can hand the hard cases to somebody else. Here
 :class:`~sktagi.TAGIClassifier` learns 400 of the digits bundled with scikit-learn, and the others
-are sorted by the probability of the class predicted.
+are sorted by the probability of the predicted class.
 
 **What to see.** Keep the surest 90 % and the accuracy rises from about 96 % to about 99 %; most
-errors are in the tenth that was put aside.
+errors are in the rejected tenth.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ KEPT = np.linspace(0.5, 1, 26)
 
 
 def sure_and_right(seed=0):
-    """Probability of the class predicted, its std, and whether it is right, for each test row."""
+    """Probability of the predicted class, its std, and whether it is right, for each test row."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, train_size=400, stratify=y, random_state=seed
@@ -52,10 +52,10 @@ for share in (1.0, 0.9, 0.8):
     )
 
 # %%
-# The probability sorts better. It is already averaged over what the network does not know. The
-# standard deviation is that of the probability that a noisy output would give: it holds the noise
-# as well as what the network does not know, so more data do not bring it to zero, and it is largest
-# for probabilities near one half.
+# The probability sorts better. It is already averaged over the uncertainty of the network. The
+# standard deviation is that of the probability that a noisy output would give: it includes the
+# noise as well as the uncertainty of the network, so more data do not bring it to zero, and it is
+# largest for probabilities near one half.
 fig, ax = plt.subplots(figsize=(6, 3.6), constrained_layout=True)
 ax.plot(100 * KEPT, 100 * by_proba, "ko-", ms=4, label="by the probability")
 ax.plot(100 * KEPT, 100 * by_std, "s--", color="0.5", ms=4, label="by its standard deviation")

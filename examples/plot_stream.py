@@ -3,8 +3,8 @@ A stream that drifts
 ====================
 
 :meth:`~sktagi.TAGIRegressor.partial_fit` learns rows as they come: the posterior becomes the prior
-of the next call. ``half_life`` says after how many rows evidence counts half. A network that never
-forgets grows sure of itself, and when the world changes it takes long to believe it.
+of the next call. After ``half_life`` rows, evidence counts half. A network that never forgets
+becomes ever more sure, and adapts slowly when the data change.
 
 **What to see.** After 6000 rows the sign of one coefficient flips. The network with a half-life of
 300 rows is back near its old error within about 200 rows. The one that never forgets needs
@@ -28,7 +28,7 @@ def make_stream(seed=0):
 
 
 def follow(X, y, half_life, seed=0):
-    """Predict each batch, then learn it; the squared errors and standard deviations of the rows."""
+    """Predict each batch, then learn it; return the squared errors and stds of the rows."""
     model = TAGIRegressor(n_members=1, half_life=half_life, random_state=seed)
     model.partial_fit(X[:BATCH], y[:BATCH])
     errors, stds = [], []
@@ -47,7 +47,7 @@ def rmse(errors, first, last):
 
 
 # %%
-# Every row is predicted before it is learnt, so the error below is honest at all times.
+# Every row is predicted before it is learned, so the error below is honest at all times.
 X, y = make_stream()
 results = {half_life: follow(X, y, half_life) for half_life in (None, 300)}
 for half_life, (errors, _) in results.items():
@@ -58,8 +58,8 @@ for half_life, (errors, _) in results.items():
     )
 
 # %%
-# Forgetting has its price: the shorter the half-life, the fewer rows the network stands on. Take
-# one that is shorter than the time over which your process changes.
+# Forgetting has its price: the shorter the half-life, the fewer rows the network learns from.
+# Choose one that is shorter than the time over which your process changes.
 fig, ax = plt.subplots(figsize=(7, 3.6), constrained_layout=True)
 window = 100
 places = np.arange(BATCH + window, ROWS + 1, window)

@@ -6,8 +6,8 @@ The shortest complete use of :class:`~sktagi.TAGIRegressor`: fit, predict a mean
 draw both. Nothing is tuned.
 
 **What to see.** The band holds the data where there are data. Beyond them, left of -4 and right of
-4, it opens: there the network itself is unsure. It does not open enough: the true function turns
-round where there are no data to say so, and leaves the band near -5 and 5.
+4, it opens: there the network itself is unsure. It does not open enough: the true function changes
+direction where there are no data, and leaves the band near -5 and 5.
 
 ``python examples/plot_toy.py [picture.png]``
 """
@@ -64,8 +64,8 @@ left, right = outside[outside < 0].max(initial=-6), outside[outside > 0].min(ini
 print(f"the true function is inside the band between {left:.1f} and {right:.1f}")
 
 # %%
-# How good is the band? It holds nearly the nine of ten new rows that it promises, with forgetting
-# (the default) and without: the rows that each member holds out set its width.
+# How good is the band? It holds about nine of ten new rows, as it should, with forgetting (the
+# default) and without: the held-out rows of each member set its width.
 for half_life in ("auto", None):
     model = TAGIRegressor(half_life=half_life, random_state=0).fit(X, y)
     coverage, widening = coverage_and_widening(model)

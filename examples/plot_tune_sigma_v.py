@@ -1,6 +1,6 @@
 """
-Tuning the noise with a score that sees it
-==========================================
+Tuning the noise with a score that depends on it
+================================================
 
 ``sigma_v`` is the standard deviation of the observation noise, in units of the standardised target.
 By default it is learned. To choose it by cross-validation, score with the log-likelihood: R² looks
@@ -41,7 +41,7 @@ def search(X, y, seed=0):
 
 
 # %%
-# Several scores at once are a dictionary; ``refit`` names the one that decides.
+# Pass several scores as a dictionary; ``refit`` names the one that decides.
 X, y = make_data()
 found = search(X, y)
 log_lik = found.cv_results_["mean_test_log_likelihood"]

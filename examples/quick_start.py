@@ -3,7 +3,7 @@ Quick start
 ===========
 
 Fit :class:`~sktagi.TAGIRegressor` to a bundled data set and compare it with scikit-learn's
-``MLPRegressor``: the same network, but every prediction says how sure it is.
+``MLPRegressor``: the same network, but with a standard deviation for every prediction.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ for target, m, (low, high) in zip(
     print(f"  {target:5.0f}   {m:5.0f}       {low:4.0f} to {high:3.0f}")
 
 # One split says little. MLPRegressor has no standard deviation of its own: the fairest constant one
-# is the spread of its errors on rows that it has not learnt from.
+# is that of its errors on held-out rows.
 scores = {"TAGIRegressor": [], "MLPRegressor": []}
 for split in range(5):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=split)
