@@ -1,6 +1,7 @@
 """Scores against integration and sampling; scorers for estimators of sktagi and others."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris
@@ -17,7 +18,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_validate, learning_curve
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -50,6 +57,12 @@ SCORERS = {
     "crps": crps_scorer,
     "interval_score": interval_score_scorer,
     "calibration": calibration_scorer,
+}
+FUNCTION_OF = {
+    "log_likelihood": gaussian_log_likelihood,
+    "crps": gaussian_crps,
+    "interval_score": interval_score,
+    "calibration": calibration_error,
 }
 X_DIABETES, Y_DIABETES = load_diabetes(return_X_y=True)
 X_IRIS, Y_IRIS = load_iris(return_X_y=True)
@@ -96,7 +109,7 @@ def test_crps_is_the_absolute_error_when_there_is_no_spread():
 @pytest.mark.parametrize(("y", "mean", "std"), CASES)
 def test_log_likelihood_is_the_derivative_of_the_distribution(y, mean, std):
     step = 1e-4 * std
-    # Of the upper tail where y lies above: the difference of two numbers near 1 is lost.
+    # Use the upper tail if y lies above: the difference of two numbers near 1 is lost.
     side = -1 if y > mean else 1
     tail = norm.cdf(side * (np.array([y - step, y + step]) - mean) / std)
     density = side * (tail[1] - tail[0]) / (2 * step)
@@ -266,7 +279,200 @@ def test_weights_must_fit_the_rows(score):
         score(*predictions(20), sample_weight=np.ones(19))
 
 
+# Targets that were not observed
+
+
+def partly_observed(n=60, targets=3, seed=0):
+    """Predictions of several targets, about a third of which are NaN, but never a whole row."""
+    y, mean, std = predictions(n, targets, seed)
+    rng = np.random.default_rng(seed + 1)
+    missing = rng.uniform(size=y.shape) < 0.35
+    missing[np.arange(n), rng.integers(targets, size=n)] = False
+    assert missing.any(axis=0).all()
+    return np.where(missing, np.nan, y), mean, std
+
+
+def weights(n=60):
+    return np.random.default_rng(2).uniform(size=n)
+
+
+@pytest.mark.parametrize("weight", [np.ones(60), weights()], ids=["equal", "weighted"])
+def test_log_likelihood_of_a_row_is_the_sum_over_its_observed_targets(weight):
+    y, mean, std = partly_observed()
+    total = 0.0
+    for i, k in np.argwhere(~np.isnan(y)):
+        total += weight[i] * norm.logpdf(y[i, k], mean[i, k], std[i, k])
+    score = gaussian_log_likelihood(y, mean, std, sample_weight=weight)
+    assert score == pytest.approx(total / weight.sum())
+
+
+@pytest.mark.parametrize("weight", [np.ones(60), weights()], ids=["equal", "weighted"])
+@pytest.mark.parametrize("score", [gaussian_crps, interval_coverage, interval_score])
+def test_means_run_over_the_observed_rows_of_a_target_and_then_over_targets(score, weight):
+    y, mean, std = partly_observed()
+    means = []
+    for k in range(3):
+        total = total_weight = 0.0
+        for i in range(60):
+            if not np.isnan(y[i, k]):
+                total += weight[i] * score([y[i, k]], [mean[i, k]], [std[i, k]])
+                total_weight += weight[i]
+        means.append(total / total_weight)
+    assert score(y, mean, std, sample_weight=weight) == pytest.approx(np.mean(means))
+
+
+@pytest.mark.parametrize("weight", [np.ones(60), weights()], ids=["equal", "weighted"])
+@pytest.mark.parametrize("score", [f for f in FUNCTIONS if f is not gaussian_log_likelihood])
+def test_a_target_with_nan_is_scored_by_its_observed_rows(score, weight):
+    y, mean, std = predictions(60, 2)
+    y[::4, 1] = np.nan
+    seen = ~np.isnan(y[:, 1])
+    complete = score(y[:, 0], mean[:, 0], std[:, 0], sample_weight=weight)
+    partial = score(y[seen, 1], mean[seen, 1], std[seen, 1], sample_weight=weight[seen])
+    expected = (complete + partial) / 2
+    assert score(y, mean, std, sample_weight=weight) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_predictions_of_targets_that_were_not_observed_do_not_matter(score):
+    y, mean, std = partly_observed()
+    missing = np.isnan(y)
+    other = np.where(missing, 1e9, mean), np.where(missing, 1e-9, std)
+    assert score(y, *other) == score(y, mean, std)
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_weights_count_rows_with_nan_too(score):
+    y, mean, std = partly_observed()
+    copies = np.random.default_rng(1).integers(0, 3, size=60)
+    repeated = (np.repeat(values, copies, axis=0) for values in (y, mean, std))
+    weighted = score(y, mean, std, sample_weight=copies)
+    assert weighted == pytest.approx(score(*repeated))
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_a_target_that_was_never_observed_is_left_out(score):
+    y, mean, std = partly_observed()
+    expected = score(y, mean, std)
+    with_another = (
+        np.insert(values, 1, value, axis=1)
+        for values, value in ((y, np.nan), (mean, 5.0), (std, 2.0))
+    )
+    assert score(*with_another) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_a_target_observed_only_with_weight_zero_is_left_out(score):
+    y, mean, std = predictions(20, 2)
+    y[3:, 1] = np.nan
+    weight = np.repeat([0.0, 1.0], [3, 17])
+    expected = score(y[3:, 0], mean[3:, 0], std[3:, 0])
+    assert score(y, mean, std, sample_weight=weight) == pytest.approx(expected)
+
+
+def test_pit_is_nan_where_the_target_was_not_observed():
+    y, mean, std = partly_observed()
+    pit = probability_integral_transform(y, mean, std)
+    np.testing.assert_array_equal(np.isnan(pit), np.isnan(y))
+    seen = ~np.isnan(y)
+    np.testing.assert_allclose(pit[seen], norm.cdf(y[seen], mean[seen], std[seen]), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", [*FUNCTIONS, probability_integral_transform])
+def test_scores_of_partly_observed_targets_warn_of_nothing(score):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        score(*partly_observed())
+
+
+@pytest.mark.parametrize("score", FUNCTIONS)
+def test_missing_values_of_frames_are_not_observed(score):
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    y, mean, std = partly_observed()
+    expected = score(y, mean, std)
+    columns = {f"y{k}": [None if np.isnan(v) else v for v in y[:, k]] for k in range(3)}
+    for frame in (pd.DataFrame(y), pd.DataFrame(columns, dtype="Float64"), pl.DataFrame(columns)):
+        assert score(frame, mean, std) == expected
+    assert score(np.where(np.isnan(y), None, y).tolist(), mean, std) == expected
+
+
+def with_nan(values, *places):
+    values = values.copy()
+    for place in places:
+        values[place] = np.nan
+    return values
+
+
+@pytest.mark.parametrize("score", [*FUNCTIONS, probability_integral_transform])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda y, m, s: (with_nan(y, 3, 17), m, s),
+            r"^y_true has rows with no observed target \(all NaN\): rows 3, 17\.$",
+        ),
+        (
+            lambda y, m, s: (with_nan(y, slice(4, 12)), m, s),
+            r"no observed target \(all NaN\): rows 4, 5, 6, 7, 8, \.\.\.\.$",
+        ),
+        (lambda y, m, s: (with_nan(y[:, 0], 3), m[:, 0], s[:, 0]), r"^Input y_true contains NaN"),
+        (lambda y, m, s: (with_nan(y[:, :1], 3), m[:, :1], s[:, :1]), "^Input y_true contains NaN"),
+        (lambda y, m, s: (with_nan(y[:, :1], 3), m[:, 0], s[:, 0]), "^Input y_true contains NaN"),
+        (lambda y, m, s: (np.where(m > m.min(), y, np.inf), m, s), "y_true contains infinity"),
+        (lambda y, m, s: (with_nan(y, (3, 0)), with_nan(m, (3, 0)), s), "mean contains NaN"),
+        (lambda y, m, s: (with_nan(y, (3, 0)), m, with_nan(s, (3, 0))), "std contains NaN"),
+    ],
+    ids=["rows", "many rows", "one target", "one column", "column", "infinity", "mean", "std"],
+)
+def test_nan_that_cannot_be_scored_is_refused(score, change, message):
+    with pytest.raises(ValueError, match=message):
+        score(*change(*predictions(20, 2)))
+
+
 # Scorers
+
+
+class Constant(RegressorMixin, BaseEstimator):
+    """Predict mean and std of each target over its observed rows."""
+
+    def fit(self, X, y):
+        self.mean_, self.std_ = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
+        return self
+
+    def predict(self, X, return_std=False):
+        mean, std = (np.tile(values, (len(X), 1)) for values in (self.mean_, self.std_))
+        return (mean, std) if return_std else mean
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_cross_validation_scores_the_observed_targets(name):
+    y, _, _ = partly_observed()
+    X = np.arange(60.0)[:, None]
+    scores = cross_val_score(Constant(), X, y, scoring=SCORERS[name], cv=KFold(3))
+    for (train, test), score in zip(KFold(3).split(X), scores, strict=True):
+        predicted = Constant().fit(X[train], y[train]).predict(X[test], return_std=True)
+        sign = 1 if name == "log_likelihood" else -1
+        assert score == sign * FUNCTION_OF[name](y[test], *predicted)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers_weigh_rows_that_are_partly_observed(name):
+    y, _, _ = partly_observed()
+    X = np.arange(60.0)[:, None]
+    model = Constant().fit(X, y)
+    copies = np.random.default_rng(1).integers(0, 3, size=60)
+    expected = SCORERS[name](model, np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0))
+    assert SCORERS[name](model, X, y, sample_weight=copies) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers_refuse_rows_without_an_observed_target(name):
+    y, _, _ = partly_observed()
+    model = Constant().fit(y, y)
+    y[7] = np.nan
+    with pytest.raises(ValueError, match=r"no observed target \(all NaN\): rows 7\."):
+        SCORERS[name](model, y, y)
 
 
 class Given(BayesianRidge):
@@ -300,10 +506,7 @@ def test_scorers_are_the_functions_with_greater_as_better(targets):
     model = regressor().fit(X_DIABETES, y)
     predicted = model.predict(X_DIABETES, return_std=True)
     weight = np.linspace(0, 1, len(y))
-    for name, score in zip(
-        SCORERS, (gaussian_log_likelihood, gaussian_crps, interval_score, calibration_error),
-        strict=True,
-    ):  # fmt: skip
+    for name, score in FUNCTION_OF.items():
         sign = 1 if name == "log_likelihood" else -1
         scorer = SCORERS[name]
         assert scorer(model, X_DIABETES, y) == pytest.approx(sign * score(y, *predicted))

@@ -281,6 +281,90 @@ def test_one_row_and_one_epoch_are_seen():
     assert many.train_line_.get_marker() == "None"
 
 
+# Targets that were not observed
+
+
+def partly_observed(n=60):
+    """Predictions of two targets; every fourth value of the second is NaN."""
+    y, mean, std = predictions(n, 2)
+    y[::4, 1] = np.nan
+    return y, mean, std, ~np.isnan(y[:, 1])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_calibration_and_errors_leave_out_rows_that_were_not_observed(weighted):
+    y, mean, std, seen = partly_observed()
+    rows = y[seen, 1], mean[seen, 1], std[seen, 1]
+    weight = np.random.default_rng(2).uniform(size=len(y)) if weighted else None
+    display = IntervalCalibrationDisplay.from_predictions(
+        y, mean, std, target=1, sample_weight=weight
+    )
+    expected = IntervalCalibrationDisplay.from_predictions(
+        *rows, sample_weight=None if weight is None else weight[seen]
+    )
+    np.testing.assert_array_equal(display.observed, expected.observed)
+    assert display.error == expected.error
+    display = ErrorDisplay.from_predictions(y, mean, std, target=1)
+    expected = ErrorDisplay.from_predictions(*rows)
+    np.testing.assert_array_equal(display.points_.get_xydata(), expected.points_.get_xydata())
+    np.testing.assert_array_equal(display.line_.get_xydata(), expected.line_.get_xydata())
+
+
+@pytest.mark.parametrize("x", [None, np.random.default_rng(3).normal(size=60)])
+def test_intervals_are_drawn_for_all_rows_and_points_for_the_observed(x):
+    y, mean, std, seen = partly_observed()
+    display = PredictionIntervalDisplay.from_predictions(y, mean, std, x=x, target=1)
+    order = np.argsort(mean[:, 1] if x is None else x)
+    np.testing.assert_array_equal(display.line_.get_ydata(), mean[order, 1])
+    np.testing.assert_array_equal(display.points_.get_ydata(), y[order, 1][seen[order]])
+    drawn = display.line_.get_xdata()[seen[order]]
+    np.testing.assert_array_equal(display.points_.get_xdata(), drawn)
+    other = PredictionIntervalDisplay.from_predictions(y, mean, std, x=x)
+    assert len(other.points_.get_xdata()) == len(y)
+
+
+@pytest.mark.parametrize("make", [one_feature, many_features])
+def test_displays_of_an_estimator_leave_out_what_was_not_observed(make):
+    X, y = make()
+    y = np.column_stack([y, 5 * y])
+    model = GaussianProcessRegressor(alpha=0.1).fit(X, y)
+    y[1::3, 1] = np.nan
+    seen = ~np.isnan(y[:, 1])
+    display = PredictionIntervalDisplay.from_estimator(model, X, y, target=1)
+    assert sorted(display.points_.get_ydata()) == sorted(y[seen, 1])
+    assert len(display.points_.get_xdata()) == seen.sum()
+    if make is one_feature:
+        np.testing.assert_array_equal(display.points_.get_xdata(), X[seen, 0])
+    mean, std = (values[seen, 1] for values in model.predict(X, return_std=True))
+    display = ErrorDisplay.from_estimator(model, X, y, target=1)
+    np.testing.assert_allclose(display.points_.get_xdata(), std)
+    display = IntervalCalibrationDisplay.from_estimator(model, X, y, target=1)
+    assert display.error == pytest.approx(calibration_error(y[seen, 1], mean, std))
+
+
+@pytest.mark.parametrize(
+    "display", [PredictionIntervalDisplay, IntervalCalibrationDisplay, ErrorDisplay]
+)
+def test_nan_that_cannot_be_drawn_is_refused(display):
+    y, mean, std, _ = partly_observed()
+    with pytest.raises(ValueError, match="y_true contains NaN"):
+        display.from_predictions(y[:, 1], mean[:, 1], std[:, 1])
+    never = np.column_stack([y[:, 0], np.full(len(y), np.nan)])
+    with pytest.raises(ValueError, match="Target 1 was not observed in any row"):
+        display.from_predictions(never, mean, std, target=1)
+    y[4] = np.nan
+    with pytest.raises(ValueError, match=r"no observed target \(all NaN\): rows 4\."):
+        display.from_predictions(y, mean, std)
+
+
+def test_nan_along_one_feature_is_refused_where_it_cannot_be_drawn():
+    X, y = one_feature()
+    model = BayesianRidge().fit(X, y)
+    y[3] = np.nan
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        PredictionIntervalDisplay.from_estimator(model, X, y)
+
+
 # Calibration
 
 
@@ -392,7 +476,7 @@ def test_training_curves_need_epochs():
     X, y = many_features()
     with pytest.raises(ValueError, match="no epochs to show"):
         TrainingCurveDisplay.from_estimator(TAGIRegressor(**QUICK).partial_fit(X, y))
-    with pytest.raises(TypeError, match="BayesianRidge keeps no train_scores_"):
+    with pytest.raises(TypeError, match="BayesianRidge has no train_scores_"):
         TrainingCurveDisplay.from_estimator(BayesianRidge().fit(X, y))
     with pytest.raises(ValueError, match="not fitted"):
         TrainingCurveDisplay.from_estimator(TAGIRegressor())
@@ -521,6 +605,23 @@ def test_axes_that_are_given_are_drawn_on_and_no_figure_is_made():
         assert display.ax_.get_ylabel()
         ax.clear()
     assert plt.get_fignums() == before
+
+
+def test_the_figure_of_axes_in_a_subfigure_is_the_one_that_can_be_saved(tmp_path):
+    figure = plt.figure()
+    ax = figure.subfigures(1, 2)[0].subplots()
+    display = ErrorDisplay.from_predictions(*predictions(20), ax=ax)
+    assert display.figure_ is figure
+    display.figure_.savefig(tmp_path / "errors.png")
+
+
+def test_labels_of_any_kind_name_the_bars():
+    display = ClassProbabilityDisplay.from_predictions(
+        [0.3, 0.7], [0.1, 0.1], classes=[("a", 1), 2], true_class=("a", 1)
+    )
+    ticks = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    assert ticks == ["('a', 1)", "2"]
+    assert [bool(bar.get_hatch()) for bar in display.bars_] == [True, False]
 
 
 def test_a_display_can_be_drawn_again_elsewhere_with_other_colours():

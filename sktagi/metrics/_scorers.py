@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._any_estimator import fitted_part, mean_and_std
+from .._input import check_weight
 from .._labels import as_labels, class_numbers
-from .._predictions import fitted_part, mean_and_std
-from .._validation import check_weight
 from ._scores import calibration_error, gaussian_crps, gaussian_log_likelihood, interval_score
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from scipy import sparse
+
+    MatrixLike: TypeAlias = ArrayLike | sparse.sparray | sparse.spmatrix
 
 __all__ = [
     "calibration_scorer",
@@ -20,47 +30,79 @@ __all__ = [
 
 
 class _Scorer(BaseEstimator):
-    """A callable ``(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``.
+    """Score an estimator: ``(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``.
 
-    An estimator of scikit-learn by class, so that it can be cloned and request metadata.
+    Scorers inherit from BaseEstimator so that they can be cloned and can request metadata.
     """
 
-    __metadata_request__score = {"estimator": UNUSED}  # weights, X_std and X_cov may be
+    __metadata_request__score = {"estimator": UNUSED}  # weights, X_std and X_cov can be requested
 
-    def __call__(self, estimator, X, y, sample_weight=None, X_std=None, X_cov=None) -> float:
+    def __call__(
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> float:
         return self.score(estimator, X, y, sample_weight, X_std, X_cov)
 
-    def score(self, estimator, X, y, sample_weight=None, X_std=None, X_cov=None) -> float:
+    def score(
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> float:
         given = {"X_std": X_std, "X_cov": X_cov}
+        # Estimators of other packages do not know these arguments.
         inputs = {name: value for name, value in given.items() if value is not None}
         return self._score(fitted_part(estimator), X, y, sample_weight, inputs)
 
-    def _score(self, estimator, X, y, sample_weight, inputs) -> float:
+    def _score(
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        inputs: dict[str, Any],
+    ) -> float:
         mean, std = mean_and_std(estimator, X, **inputs)
-        return self._of_predictions(y, mean, std, sample_weight)
+        return self._score_predictions(y, mean, std, sample_weight)
 
-    def _of_predictions(self, y, mean, std, sample_weight) -> float:
+    def _score_predictions(
+        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    ) -> float:
         raise NotImplementedError
 
     def _accept_sample_weight(self) -> bool:
-        return True  # scikit-learn asks so before it hands weights to one of several scorers
+        return True  # scikit-learn asks before it passes weights to one of several scorers
 
 
 class _LogLikelihoodScorer(_Scorer):
-    """Mean log-likelihood of y under an estimator's predictions, for ``scoring=``.
+    """Score an estimator by the mean log-likelihood of y under its predictions.
+
+    Use it as ``scoring=log_likelihood_scorer``, or call
+    ``log_likelihood_scorer(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``. Greater
+    is better.
 
     Classifiers are scored by ``predict_log_proba`` or ``predict_proba``, regressors by
     ``predict(X, return_std=True)``: those of sktagi, pipelines that end in one, and others such as
-    GaussianProcessRegressor and BayesianRidge. It tunes ``sigma_v``, which R^2 cannot. Called as
-    ``log_likelihood_scorer(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``; greater
-    is better. With metadata routing,
-    ``clone(log_likelihood_scorer).set_score_request(sample_weight=True)`` is a weighted scorer.
+    GaussianProcessRegressor and BayesianRidge. Unlike R^2, this score can tune ``sigma_v``.
+
+    NaN in some of several targets means "not observed": the log-likelihood of a row is the sum over
+    its observed targets.
+
+    With metadata routing, ``clone(log_likelihood_scorer).set_score_request(sample_weight=True)`` is
+    a weighted scorer.
 
     Notes
     -----
-    scikit-learn's ``ScoringMonitor`` takes scorers that scikit-learn has not made in a dictionary
-    only: ``ScoringMonitor(scoring={"log_likelihood": log_likelihood_scorer})``. This holds for the
-    other scorers of this module too.
+    scikit-learn's ``ScoringMonitor`` accepts this scorer, and the others of this module, in a
+    dictionary only: ``ScoringMonitor(scoring={"log_likelihood": log_likelihood_scorer})``.
 
     Examples
     --------
@@ -73,22 +115,33 @@ class _LogLikelihoodScorer(_Scorer):
     array([-5.43, -5.46, -5.39])
     """
 
-    def _score(self, estimator, X, y, sample_weight, inputs) -> float:
+    def _score(
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        inputs: dict[str, Any],
+    ) -> float:
         if not is_classifier(estimator):
             return super()._score(estimator, X, y, sample_weight, inputs)
-        y = np.asarray(as_labels(y))
+        labels = np.asarray(as_labels(y))
         log_proba = _log_proba(estimator, X, inputs)
-        chosen = log_proba[np.arange(len(y)), class_numbers(y, estimator.classes_)]
+        chosen = log_proba[np.arange(len(labels)), class_numbers(labels, estimator.classes_)]
         if np.isneginf(chosen).any():
-            # Trees and neighbours call classes impossible; one such row would hide all others.
-            chosen = np.maximum(chosen, np.log(np.finfo(chosen.dtype).eps))  # as log_loss does
-        return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
+            # Trees and nearest neighbours predict probabilities of zero. Without a bound, as in
+            # log_loss, one such row would decide the score alone.
+            chosen = np.maximum(chosen, np.log(np.finfo(chosen.dtype).eps))
+        return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
 
-    def _of_predictions(self, y, mean, std, sample_weight) -> float:
+    def _score_predictions(
+        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    ) -> float:
         return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
 
 
-def _log_proba(classifier, X, inputs) -> np.ndarray:
+def _log_proba(classifier: BaseEstimator, X: MatrixLike, inputs: dict[str, Any]) -> np.ndarray:
+    """Return log probabilities of the classes; those of impossible classes are minus infinity."""
     with np.errstate(divide="ignore"):
         if hasattr(classifier, "predict_log_proba"):
             return np.asarray(classifier.predict_log_proba(X, **inputs))
@@ -101,10 +154,13 @@ def _log_proba(classifier, X, inputs) -> np.ndarray:
 
 
 class _CRPSScorer(_Scorer):
-    """Minus the mean CRPS of an estimator's predictions, for ``scoring=``.
+    """Score an estimator by minus the mean CRPS of its predictions.
 
-    It takes any estimator whose ``predict`` takes ``return_std``. With metadata routing,
-    ``clone(crps_scorer).set_score_request(sample_weight=True)`` is a weighted scorer.
+    Use it as ``scoring=crps_scorer``, with any estimator whose ``predict`` takes ``return_std``.
+    NaN in some of several targets means "not observed"; see :func:`sktagi.metrics.gaussian_crps`.
+
+    With metadata routing, ``clone(crps_scorer).set_score_request(sample_weight=True)`` is a
+    weighted scorer.
 
     Examples
     --------
@@ -117,16 +173,22 @@ class _CRPSScorer(_Scorer):
     array([-31.4, -32.5, -29.9])
     """
 
-    def _of_predictions(self, y, mean, std, sample_weight) -> float:
+    def _score_predictions(
+        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    ) -> float:
         return -gaussian_crps(y, mean, std, sample_weight=sample_weight)
 
 
 class _IntervalScoreScorer(_Scorer):
-    """Minus the mean interval score of an estimator's predictions, for ``scoring=``.
+    """Score an estimator by minus the mean interval score of its predictions.
 
-    It takes any estimator whose ``predict`` takes ``return_std``. The intervals are those of 90 %;
-    ``clone(interval_score_scorer).set_params(coverage=0.5)`` scores others. With metadata routing,
-    ``clone(interval_score_scorer).set_score_request(sample_weight=True)`` is a weighted scorer.
+    Use it as ``scoring=interval_score_scorer``, with any estimator whose ``predict`` takes
+    ``return_std``. The intervals have a nominal coverage of 90 %;
+    ``clone(interval_score_scorer).set_params(coverage=0.5)`` scores others. NaN in some of several
+    targets means "not observed"; see :func:`sktagi.metrics.interval_score`.
+
+    With metadata routing, ``clone(interval_score_scorer).set_score_request(sample_weight=True)`` is
+    a weighted scorer.
 
     Examples
     --------
@@ -139,20 +201,25 @@ class _IntervalScoreScorer(_Scorer):
     array([-225., -222., -217.])
     """
 
-    def __init__(self, coverage=0.9):
+    def __init__(self, coverage: float = 0.9) -> None:
         self.coverage = coverage
 
-    def _of_predictions(self, y, mean, std, sample_weight) -> float:
+    def _score_predictions(
+        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    ) -> float:
         return -interval_score(y, mean, std, coverage=self.coverage, sample_weight=sample_weight)
 
 
 class _CalibrationScorer(_Scorer):
-    """Minus the calibration error of an estimator's predictions, for ``scoring=``.
+    """Score an estimator by minus the calibration error of its predictions.
 
-    It takes any estimator whose ``predict`` takes ``return_std``. Calibration alone does not make
-    a good model: tune by the log-likelihood or the CRPS, and report this beside it. With metadata
-    routing, ``clone(calibration_scorer).set_score_request(sample_weight=True)`` is a weighted
-    scorer.
+    Use it as ``scoring=calibration_scorer``, with any estimator whose ``predict`` takes
+    ``return_std``. Calibration alone does not make a good model: tune by the log-likelihood or the
+    CRPS, and report the calibration error beside it. NaN in some of several targets means "not
+    observed"; see :func:`sktagi.metrics.calibration_error`.
+
+    With metadata routing, ``clone(calibration_scorer).set_score_request(sample_weight=True)`` is a
+    weighted scorer.
 
     Examples
     --------
@@ -165,7 +232,9 @@ class _CalibrationScorer(_Scorer):
     array([-0.03, -0.04, -0.03])
     """
 
-    def _of_predictions(self, y, mean, std, sample_weight) -> float:
+    def _score_predictions(
+        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    ) -> float:
         return -calibration_error(y, mean, std, sample_weight=sample_weight)
 
 

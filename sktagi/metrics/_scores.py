@@ -1,35 +1,48 @@
 """Scores of Gaussian predictions: functions of targets, means and standard deviations.
 
-With several targets, the log-likelihood of a row is that of all its targets together (a sum); the
-other scores are means over the targets, in the targets' units.
+With several targets, the log-likelihood of a row is the sum over its targets. The other scores are
+means over the targets, in the targets' units.
+
+NaN in some of several targets means "not observed". Each target is then scored by the rows in which
+it was observed.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import erf, ndtr, ndtri
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 
-from .._validation import check_coverage, check_weight
-from ..engine.gaussian import log_density_of_std
+from .._input import check_coverage, check_weight
+from ..engine.observations import log_density_of_std
 
 __all__ = [
     "calibration_error",
+    "check_predictions",
+    "check_targets",
     "gaussian_crps",
     "gaussian_log_likelihood",
     "interval_coverage",
     "interval_score",
+    "needed_coverage",
     "probability_integral_transform",
 ]
 
+SHOWN_ROWS = 5  # an error message names at most this many rows
 
-def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
-    """Mean log density of targets under Gaussian predictions; greater is better.
+
+def gaussian_log_likelihood(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the mean log density of targets under Gaussian predictions.
+
+    Greater is better.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
@@ -40,30 +53,39 @@ def gaussian_log_likelihood(y_true, mean, std, *, sample_weight=None) -> float:
     Returns
     -------
     log_likelihood : float
-        The mean over the rows; a row's density is that of all its targets.
+        Mean over the rows; the log density of a row is the sum over its observed targets.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sktagi.metrics import gaussian_log_likelihood
     >>> round(gaussian_log_likelihood([0.0, 1.0], [0.0, 0.5], [1.0, 0.5]), 4)
     -0.8224
+
+    Two targets, the second of which was not observed in the first row:
+
+    >>> y = [[0.0, np.nan], [1.0, 2.0]]
+    >>> round(gaussian_log_likelihood(y, np.zeros((2, 2)), np.ones((2, 2))), 4)
+    -2.6284
     """
-    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    log_lik = log_density_of_std(y_true, mean, std)
+    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
+    log_lik = np.where(np.isnan(y), 0, log_density_of_std(y, mu, sigma))
     return float(np.average(log_lik.sum(axis=1), weights=weight))
 
 
-def gaussian_crps(y_true, mean, std, *, sample_weight=None) -> float:
-    """Mean continuous ranked probability score of Gaussian predictions; smaller is better.
+def gaussian_crps(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the mean continuous ranked probability score (CRPS) of Gaussian predictions.
 
-    It is the integral over t of ``(P(y < t) - [y_true < t])**2``, in closed form. Its unit is that
-    of the target: for a prediction without spread it is the absolute error. Far-off targets weigh
-    less in it than in the log-likelihood.
+    Smaller is better. The score is the integral over t of ``(P(y < t) - [y_true < t])**2``, in
+    closed form. It has the unit of the target, and tends to the absolute error as the standard
+    deviation tends to zero. Outliers weigh less in it than in the log-likelihood.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
@@ -74,7 +96,8 @@ def gaussian_crps(y_true, mean, std, *, sample_weight=None) -> float:
     Returns
     -------
     crps : float
-        The mean over rows and targets.
+        Mean over the observed rows of each target, then over the targets. A target that was never
+        observed is left out.
 
     References
     ----------
@@ -87,26 +110,35 @@ def gaussian_crps(y_true, mean, std, *, sample_weight=None) -> float:
     >>> round(gaussian_crps([0.0, 1.0], [0.0, 0.5], [1.0, 0.5]), 4)
     0.2675
     """
-    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    z = (y_true - mean) / std
+    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
+    z = (y - mu) / sigma
     density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
-    crps = std * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
-    return float(np.average(crps.mean(axis=1), weights=weight))
+    crps = sigma * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
+    return _average(crps, y, weight)
 
 
-def interval_coverage(y_true, mean, std, *, coverage=0.9, sample_weight=None) -> float:
-    """Share of targets inside their central interval; calibrated is ``coverage``.
+def interval_coverage(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    coverage: float = 0.9,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the share of targets inside their central interval.
+
+    If the model is calibrated, the share is about ``coverage``.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
 
     coverage : float, default=0.9
-        Nominal coverage: the probability that the interval is said to hold.
+        Nominal coverage: the probability that the interval should contain the target.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows in the share.
@@ -114,7 +146,8 @@ def interval_coverage(y_true, mean, std, *, coverage=0.9, sample_weight=None) ->
     Returns
     -------
     share : float
-        Between 0 and 1; the mean over the targets.
+        Share of the observed rows of each target, averaged over the targets; between 0 and 1. A
+        target that was never observed is left out.
 
     Examples
     --------
@@ -123,27 +156,34 @@ def interval_coverage(y_true, mean, std, *, coverage=0.9, sample_weight=None) ->
     0.75
     """
     coverage = check_coverage(coverage)
-    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    inside = np.abs(y_true - mean) <= ndtri((1 + coverage) / 2) * std
-    return float(np.average(inside.mean(axis=1), weights=weight))
+    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
+    inside = np.abs(y - mu) <= ndtri((1 + coverage) / 2) * sigma
+    return _average(inside, y, weight)
 
 
-def interval_score(y_true, mean, std, *, coverage=0.9, sample_weight=None) -> float:
-    """Mean interval score (Winkler score) of central intervals; smaller is better.
+def interval_score(
+    y_true: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    coverage: float = 0.9,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the mean interval score (Winkler score) of central intervals.
 
-    The width of the interval, plus ``2 / (1 - coverage)`` times the distance by which the target
-    lies outside. It rewards intervals that are narrow and yet hold what they promise.
+    Smaller is better. The score is the width of the interval, plus ``2 / (1 - coverage)`` times the
+    distance by which the target lies outside. It rewards narrow intervals that contain the target.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
 
     coverage : float, default=0.9
-        Nominal coverage: the probability that the interval is said to hold.
+        Nominal coverage: the probability that the interval should contain the target.
 
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows in the mean.
@@ -151,7 +191,8 @@ def interval_score(y_true, mean, std, *, coverage=0.9, sample_weight=None) -> fl
     Returns
     -------
     score : float
-        The mean over rows and targets, in the targets' unit.
+        Mean over the observed rows of each target, then over the targets, in the targets' unit. A
+        target that was never observed is left out.
 
     References
     ----------
@@ -165,24 +206,26 @@ def interval_score(y_true, mean, std, *, coverage=0.9, sample_weight=None) -> fl
     16.8412
     """
     coverage = check_coverage(coverage)
-    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    half_width = ndtri((1 + coverage) / 2) * std
-    outside = np.maximum(np.abs(y_true - mean) - half_width, 0)
+    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
+    half_width = ndtri((1 + coverage) / 2) * sigma
+    outside = np.maximum(np.abs(y - mu) - half_width, 0)
     score = 2 * half_width + 2 / (1 - coverage) * outside
-    return float(np.average(score.mean(axis=1), weights=weight))
+    return _average(score, y, weight)
 
 
-def probability_integral_transform(y_true, mean, std) -> np.ndarray:
-    """Cumulative probability of each target under its prediction (PIT).
+def probability_integral_transform(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike
+) -> np.ndarray:
+    """Compute the cumulative probability of each target under its prediction (PIT).
 
-    Of a calibrated model they are uniform between 0 and 1; a histogram shows more: a heap in the
-    middle means that the std is too large, heaps at both ends that it is too small, a slope that
-    the mean is biased.
+    If the model is calibrated, the values are uniform between 0 and 1. Their histogram shows what
+    is wrong otherwise: a peak in the middle means that the std is too large, peaks at both ends
+    that it is too small, a slope that the mean is biased.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
@@ -190,7 +233,7 @@ def probability_integral_transform(y_true, mean, std) -> np.ndarray:
     Returns
     -------
     pit : ndarray, same shape as mean
-        ``P(y <= y_true)``.
+        ``P(y <= y_true)``, and NaN where the target was not observed.
 
     Examples
     --------
@@ -199,23 +242,27 @@ def probability_integral_transform(y_true, mean, std) -> np.ndarray:
     array([0.5   , 0.8413])
     """
     shape = np.shape(mean)
-    y_true, mean, std, _ = check_predictions(y_true, mean, std)
-    return ndtr((y_true - mean) / std).reshape(shape)
+    y, mu, sigma, _ = check_predictions(y_true, mean, std)
+    return ndtr((y - mu) / sigma).reshape(shape)
 
 
-def calibration_error(y_true, mean, std, *, sample_weight=None) -> float:
-    """Mean difference between observed and nominal coverage of central intervals.
+def calibration_error(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the mean difference between observed and nominal coverage of central intervals.
 
-    The integral, over nominal coverages from 0 to 1, of the absolute difference between the
-    coverage observed and the nominal one: the area between the two lines of
-    :class:`sktagi.plotting.IntervalCalibrationDisplay`. 0 is calibrated, 0.5 is the worst. Of a
-    calibrated model it is about ``0.31 / sqrt(n_samples)``, by chance. It does not see how sharp
-    predictions are: read it beside a proper score such as the CRPS.
+    The error is the integral, over nominal coverages from 0 to 1, of the absolute difference
+    between observed and nominal coverage: the area between the two lines of
+    :class:`sktagi.plotting.IntervalCalibrationDisplay`. It is 0 for perfect calibration and 0.5 at
+    worst. A calibrated model has an error of about ``0.31 / sqrt(n_samples)`` by chance.
+
+    The error does not tell how sharp the predictions are: use it together with a proper score such
+    as the CRPS.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets.
+        Targets. NaN in some of several targets means "not observed".
 
     mean, std : array-like, same shape
         Predictive means and standard deviations.
@@ -226,8 +273,8 @@ def calibration_error(y_true, mean, std, *, sample_weight=None) -> float:
     Returns
     -------
     error : float
-        The mean over the targets, each with an error of its own: one that is too sure does not
-        make up for one that is not sure enough.
+        Mean over the targets of the error of each, so that an overconfident target does not cancel
+        an underconfident one. A target that was never observed is left out.
 
     Examples
     --------
@@ -238,18 +285,19 @@ def calibration_error(y_true, mean, std, *, sample_weight=None) -> float:
     >>> [round(calibration_error(y, zero, std), 2) for std in (one, one / 2, one * 2)]
     [0.01, 0.2, 0.21]
     """
-    y_true, mean, std, weight = check_predictions(y_true, mean, std, sample_weight)
-    needed = needed_coverage(y_true, mean, std)
-    return float(np.mean([_area_to_diagonal(column, weight) for column in needed.T]))
+    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
+    needed = needed_coverage(y, mu, sigma)
+    each = [_area_to_diagonal(needed[rows, k], weight[rows]) for k, rows in _observed(y, weight)]
+    return float(np.mean(each))
 
 
-def needed_coverage(y_true, mean, std) -> np.ndarray:
-    """Coverage of the narrowest central interval that holds each target."""
+def needed_coverage(y_true: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Return the coverage of the narrowest central interval that contains each target."""
     return erf(np.abs(y_true - mean) / (np.sqrt(2) * std))
 
 
 def _area_to_diagonal(needed: np.ndarray, weight: np.ndarray) -> float:
-    """Integral over p from 0 to 1 of |F(p) - p|, F the weighted distribution of ``needed``."""
+    """Integrate |F(p) - p| over p from 0 to 1; F is the weighted distribution of ``needed``."""
     order = np.argsort(needed)
     observed = np.append(0, np.cumsum(weight[order]) / weight.sum())  # constant between edges
     edges = np.concatenate([[0], needed[order], [1]])
@@ -257,20 +305,73 @@ def _area_to_diagonal(needed: np.ndarray, weight: np.ndarray) -> float:
     return float((end * np.abs(end) - start * np.abs(start)).sum() / 2)
 
 
-def check_predictions(y_true, mean, std, sample_weight=None):
-    """Finite arrays (n, n_targets) and weights (n,)."""
-    y_true, mean, std = (
-        check_array(np.atleast_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)
-        for name, values in (("y_true", y_true), ("mean", mean), ("std", std))
+def _average(score: np.ndarray, y_true: np.ndarray, weight: np.ndarray) -> float:
+    """Average a score over the observed rows of each target, then over the targets."""
+    if not np.isnan(y_true).any():
+        # The order of the two means does not matter here, and this one makes no copies.
+        return float(np.average(score.mean(axis=1), weights=weight))
+    each = [
+        np.average(score[rows, k], weights=weight[rows]) for k, rows in _observed(y_true, weight)
+    ]
+    return float(np.mean(each))
+
+
+def _observed(y_true: np.ndarray, weight: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """List the targets that were observed with a positive weight, and the rows of each."""
+    rows_of_targets = enumerate(~np.isnan(y_true).T)
+    return [(k, rows) for k, rows in rows_of_targets if weight[rows].any()]
+
+
+def check_predictions(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets, means and stds of shape (n, n_targets), and weights of shape (n,).
+
+    All are finite, but for targets that were not observed: these are NaN.
+    """
+    y = check_targets(y_true, "y_true")
+    mu, sigma = (
+        check_array(_at_least_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)
+        for name, values in (("mean", mean), ("std", std))
     )
-    check_consistent_length(y_true, mean, std)
-    if mean.shape != std.shape or y_true.size != mean.size:
+    check_consistent_length(y, mu, sigma)
+    if mu.shape != sigma.shape or y.size != mu.size:
         raise ValueError(
             "y_true, mean and std must have the same shape; "
-            f"got {y_true.shape}, {mean.shape} and {std.shape}."
+            f"got {y.shape}, {mu.shape} and {sigma.shape}."
         )
-    if (std <= 0).any():
-        raise ValueError(f"std must be positive; the smallest given is {std.min():g}.")
-    columns = (len(mean), -1)
-    weight = check_weight(sample_weight, len(mean))
-    return y_true.reshape(columns), mean.reshape(columns), std.reshape(columns), weight
+    if (sigma <= 0).any():
+        raise ValueError(f"std must be positive; the smallest given is {sigma.min():g}.")
+    columns = (len(mu), -1)
+    weight = check_weight(sample_weight, len(mu))
+    return y.reshape(columns), mu.reshape(columns), sigma.reshape(columns), weight
+
+
+def check_targets(y: ArrayLike, name: str) -> np.ndarray:
+    """Return targets as float64, of shape (n,) or (n, n_targets).
+
+    NaN is allowed in some of several targets, where it means "not observed". Every row must have an
+    observed target.
+    """
+    values = check_array(
+        _at_least_1d(y), ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan",
+        input_name=name,
+    )  # fmt: skip
+    if values.ndim == 1 or values.shape[1] == 1:
+        assert_all_finite(values, input_name=name)
+        return values
+    empty = np.flatnonzero(np.isnan(values).all(axis=1))
+    if len(empty):
+        shown = ", ".join(map(str, empty[:SHOWN_ROWS])) + (
+            ", ..." if len(empty) > SHOWN_ROWS else ""
+        )
+        raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
+    return values
+
+
+def _at_least_1d(values: ArrayLike) -> ArrayLike:
+    """Return a number as an array, and anything else as it is.
+
+    scikit-learn reads missing values of a frame (``pandas.NA``); NumPy does not.
+    """
+    return values if np.ndim(values) else np.atleast_1d(values)

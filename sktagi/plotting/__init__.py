@@ -1,7 +1,7 @@
-"""Pictures of uncertain predictions, in scikit-learn's Display convention; needs matplotlib.
+"""Plots of uncertain predictions, as scikit-learn Display classes; they need matplotlib.
 
-Each class is made by ``from_estimator`` or ``from_predictions``, draws into ``ax`` if one is given
-and keeps what it has drawn in attributes that end in an underscore.
+Create a display with ``from_estimator`` or ``from_predictions``. It plots on ``ax`` if that is
+given, and stores what it has plotted in attributes that end in an underscore.
 """
 
 from ._calibration import IntervalCalibrationDisplay

@@ -1,19 +1,29 @@
-"""Do intervals hold what they promise?"""
+"""IntervalCalibrationDisplay: observed against nominal coverage of intervals."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
-from .._predictions import mean_and_std
-from .._validation import check_weight
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._any_estimator import mean_and_std
+from .._input import check_weight
 from ..metrics import calibration_error
 from ..metrics._scores import needed_coverage
-from ._common import draw_on, last_step, one_target
+from ._common import draw_on, last_step, observed_rows, one_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from ..metrics._scorers import MatrixLike
 
 __all__ = ["IntervalCalibrationDisplay"]
 
 NOMINAL = np.linspace(0, 1, 21)
-# The next model on the same axes differs in more than its colour.
+# Models on the same axes differ in more than their colour.
 STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
 
 
@@ -21,12 +31,13 @@ class IntervalCalibrationDisplay:
     """Observed coverage of central intervals against their nominal coverage.
 
     The intervals are those of a Gaussian with the predicted mean and standard deviation, so that
-    all models are judged alike. ``TAGIRegressor.predict_interval`` corrects their coverage by what
-    ``fit`` has seen of the shape of errors.
+    all models are compared in the same way. ``TAGIRegressor.predict_interval`` corrects its
+    intervals by the errors that ``fit`` has seen; this display does not show that correction.
 
-    On the diagonal, intervals hold what they promise; below it the model is too sure, above it not
-    sure enough. Several models may share axes. Make it with :meth:`from_estimator` or
-    :meth:`from_predictions`.
+    On the diagonal, the model is calibrated; below it the model is too sure, above it not sure
+    enough. Several models may share axes.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
     Parameters
     ----------
@@ -65,7 +76,14 @@ class IntervalCalibrationDisplay:
     ['calibrated', 'too sure (error 0.20)']
     """
 
-    def __init__(self, nominal, observed, *, error=None, name=None):
+    def __init__(
+        self,
+        nominal: np.ndarray,
+        observed: np.ndarray,
+        *,
+        error: float | None = None,
+        name: str | None = None,
+    ) -> None:
         self.nominal = nominal
         self.observed = observed
         self.error = error
@@ -73,9 +91,18 @@ class IntervalCalibrationDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, target=0, sample_weight=None, name=None, ax=None, **kwargs
-    ):
-        """Predict and draw.
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        target: int = 0,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the calibration of a fitted estimator.
 
         Parameters
         ----------
@@ -86,27 +113,28 @@ class IntervalCalibrationDisplay:
             Rows that the estimator has not been fitted to.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
+            Targets of these rows. Rows in which the chosen one of several targets is NaN (not
+            observed) are left out.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 
         name : str, default=None
-            Name in the legend; None is that of the estimator's class.
+            Name in the legend; by default that of the estimator's class.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : IntervalCalibrationDisplay
-            The drawn display.
+            The display, plotted.
         """
         mean, std = mean_and_std(estimator, X)
         name = type(last_step(estimator)).__name__ if name is None else name
@@ -116,20 +144,30 @@ class IntervalCalibrationDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, mean, std, *, target=0, sample_weight=None, name=None, ax=None, **kwargs
-    ):
-        """Draw the coverage of predictions.
+        cls,
+        y_true: ArrayLike,
+        mean: ArrayLike,
+        std: ArrayLike,
+        *,
+        target: int = 0,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the calibration of predictions.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. Rows in which the chosen one of several targets is NaN (not observed) are left
+            out.
 
         mean, std : array-like, same shape
             Predictive means and standard deviations.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
@@ -138,48 +176,50 @@ class IntervalCalibrationDisplay:
             Name in the legend.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : IntervalCalibrationDisplay
-            The drawn display.
+            The display, plotted.
         """
-        y, mean, std = one_target(y_true, mean, std, target)
-        error = calibration_error(y, mean, std, sample_weight=sample_weight)
-        needed = needed_coverage(y, mean, std)
-        weight = check_weight(sample_weight, len(y))
+        y, mu, sigma = one_target(y_true, mean, std, target)
+        rows = observed_rows(y, target)
+        y, mu, sigma = y[rows], mu[rows], sigma[rows]
+        weight = check_weight(sample_weight, len(rows))[rows]
+        error = calibration_error(y, mu, sigma, sample_weight=weight)
+        needed = needed_coverage(y, mu, sigma)
         observed = weight @ (needed[:, None] <= NOMINAL) / weight.sum()
         return cls(NOMINAL, observed, error=error, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw what the display holds.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the observed coverage.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot`` of matplotlib.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : IntervalCalibrationDisplay
-            This display.
+            The display itself.
         """
         self.figure_, self.ax_ = draw_on(ax)
         drawn = [line.get_label() for line in self.ax_.lines]
-        self.diagonal_ = None
+        self.diagonal_: Line2D | None = None
         if "calibrated" not in drawn:
             (self.diagonal_,) = self.ax_.plot(
                 [0, 1], [0, 1], color="0.5", linewidth=1, label="calibrated", zorder=1
             )
-            # In the corners, where the curves of but the worst models do not come.
-            corner = {"color": "0.4", "style": "italic", "fontsize": "small"}
+            # Only the curves of the worst models reach the corners.
+            corner: dict[str, Any] = {"color": "0.4", "style": "italic", "fontsize": "small"}
             self.ax_.text(0.0, 1.0, "not sure enough", ha="left", va="top", **corner)
             self.ax_.text(1.0, 0.0, "too sure", ha="right", va="bottom", **corner)
         linestyle, marker = STYLES[len(self.ax_.lines[1:]) % len(STYLES)]
@@ -192,7 +232,7 @@ class IntervalCalibrationDisplay:
             xlabel="nominal coverage of the interval", ylabel="share of targets inside",
             xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal",
         )  # fmt: skip
-        # Above the axes: inside, there is a model whose curve it would hide.
+        # Above the axes: anywhere inside, it would hide the curve of some model.
         self.ax_.legend(
             loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small",
             borderaxespad=0.2,

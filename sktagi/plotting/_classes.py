@@ -1,11 +1,21 @@
-"""Probabilities of classes."""
+"""ClassProbabilityDisplay: class probabilities with error bars."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
-from .._predictions import fitted_part
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._any_estimator import fitted_part
+from .._labels import as_labels
 from ._common import draw_on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..metrics._scorers import MatrixLike
 
 __all__ = ["ClassProbabilityDisplay"]
 
@@ -13,8 +23,9 @@ __all__ = ["ClassProbabilityDisplay"]
 class ClassProbabilityDisplay:
     """Class probabilities of one row, with error bars.
 
-    The bars of error are one standard deviation long on either side, cut off at 0 and 1. Make it
-    with :meth:`from_estimator` or :meth:`from_predictions`.
+    The error bars extend one standard deviation to either side, cut off at 0 and 1.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
     Parameters
     ----------
@@ -25,7 +36,7 @@ class ClassProbabilityDisplay:
         Class labels.
 
     true_class : object, default=None
-        Label of the class that was observed, whose bar is hatched.
+        Label of the observed class, whose bar is hatched.
 
     Attributes
     ----------
@@ -53,48 +64,60 @@ class ClassProbabilityDisplay:
     (3, 'probability ± one standard deviation')
     """
 
-    def __init__(self, proba, std, classes, *, true_class=None):
+    def __init__(
+        self, proba: np.ndarray, std: np.ndarray, classes: np.ndarray, *, true_class: object = None
+    ) -> None:
         self.proba = proba
         self.std = std
         self.classes = classes
         self.true_class = true_class
 
     @classmethod
-    def from_estimator(cls, estimator, X, y=None, *, row=0, ax=None, **kwargs):
-        """Predict one row and draw.
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        row: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the class probabilities that a fitted estimator predicts for one row.
 
         Parameters
         ----------
         estimator : TAGIClassifier
-            Fitted; or a pipeline or a search that ends in one.
+            A fitted classifier, or a pipeline or a search that ends in one.
 
         X : array-like of shape (n_samples, n_features)
             Rows.
 
         y : array-like of shape (n_samples,), default=None
-            Their classes.
+            Observed classes of these rows.
 
         row : int, default=0
-            Number of the row that is shown.
+            Index of the row to plot; negative indices count from the end.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``barh``.
+            Arguments of ``matplotlib.axes.Axes.barh``.
 
         Returns
         -------
         display : ClassProbabilityDisplay
-            The drawn display.
+            The display, plotted.
         """
         model = fitted_part(estimator)
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_rows = np.shape(X)[0]
         if not isinstance(row, (int, np.integer)) or not -n_rows <= row < n_rows:
-            raise ValueError(f"row must be the number of a row, below {n_rows}; got {row!r}.")
+            raise ValueError(f"row must be an integer from {-n_rows} to {n_rows - 1}; got {row!r}.")
         row = int(row) % n_rows
+        rows: Any = X  # lists, arrays, frames and sparse matrices have slices
         try:
-            proba, std = model.predict_proba(X[row : row + 1], return_std=True)
+            proba, std = model.predict_proba(rows[row : row + 1], return_std=True)
         except (TypeError, AttributeError) as error:
             if "return_std" not in str(error) and "predict_proba" not in str(error):
                 raise
@@ -103,14 +126,23 @@ class ClassProbabilityDisplay:
                 "two arrays, as that of TAGIClassifier and pipelines that end in one does; that "
                 f"of {type(model).__name__} does not."
             ) from error
-        true_class = None if y is None else list(y)[row]
+        true_class = None if y is None else np.asarray(as_labels(y))[row]
         return cls.from_predictions(
             proba[0], std[0], classes=model.classes_, true_class=true_class, ax=ax, **kwargs
         )
 
     @classmethod
-    def from_predictions(cls, proba, std, *, classes=None, true_class=None, ax=None, **kwargs):
-        """Draw the probabilities of one row.
+    def from_predictions(
+        cls,
+        proba: ArrayLike,
+        std: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        true_class: object = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the class probabilities of one row.
 
         Parameters
         ----------
@@ -118,53 +150,53 @@ class ClassProbabilityDisplay:
             Probabilities and their standard deviations.
 
         classes : array-like of shape (n_classes,), default=None
-            Class labels; None numbers them.
+            Class labels; by default 0, 1, and so on.
 
         true_class : object, default=None
-            Label of the class that was observed, whose bar is hatched.
+            Label of the observed class, whose bar is hatched.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``barh``.
+            Arguments of ``matplotlib.axes.Axes.barh``.
 
         Returns
         -------
         display : ClassProbabilityDisplay
-            The drawn display.
+            The display, plotted.
         """
         proba, std = np.asarray(proba, dtype=float), np.asarray(std, dtype=float)
-        classes = np.arange(len(proba)) if classes is None else classes
-        if proba.ndim != 1 or not proba.shape == std.shape == (len(classes),):
+        labels = np.arange(proba.size) if classes is None else np.asarray(as_labels(classes))
+        if proba.ndim != 1 or not proba.shape == std.shape == labels.shape:
             raise ValueError(
-                "proba, std and classes must be those of one row, of the same length; got shapes "
-                f"{proba.shape}, {std.shape} and {(len(classes),)}."
+                "proba, std and classes must be those of one row and have the same length; got "
+                f"shapes {proba.shape}, {std.shape} and {labels.shape}."
             )
-        return cls(proba, std, classes, true_class=true_class).plot(ax, **kwargs)
+        return cls(proba, std, labels, true_class=true_class).plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw what the display holds.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the bars and the error bars.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``barh`` of matplotlib.
+            Arguments of ``matplotlib.axes.Axes.barh``.
 
         Returns
         -------
         display : ClassProbabilityDisplay
-            This display.
+            The display itself.
         """
         self.figure_, self.ax_ = draw_on(ax)
         labels = [str(label) for label in self.classes]
         position = np.arange(len(labels))
         style = {"color": "0.8", "edgecolor": "0.3"}
         self.bars_ = self.ax_.barh(position, self.proba, **{**style, **kwargs})
-        # A probability cannot be off beyond 0 or 1.
+        # A probability lies between 0 and 1, so its error bar must too.
         reach = np.minimum(self.std, [self.proba, 1 - self.proba])
         self.errorbar_ = self.ax_.errorbar(
             self.proba, position, xerr=np.maximum(reach, 0), fmt="o", color="black", markersize=4,

@@ -1,85 +1,102 @@
-"""What the Display classes share: axes, one target of several, the horizontal axis."""
+"""Helpers of the Display classes: axes, one target of several, the horizontal axis."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._predictions import fitted_part
+from .._any_estimator import fitted_part
 from ..metrics._scores import check_predictions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Axis",
+    "check_index",
     "column",
     "draw_on",
     "feature_axis",
     "few_points",
     "last_step",
     "name_of",
+    "observed_rows",
     "one_target",
     "position",
 ]
 
-GRID_ROWS = 200  # points of a curve over one feature
-FEW_POINTS = 3  # of a curve: with markers, since a line through one point is nothing
+GRID_ROWS = 200  # points of a curve along one feature
+FEW_POINTS = 3  # a curve of so few points gets markers: a line through one point is invisible
 
 
-def draw_on(ax):
-    """The axes given, or those of a new figure, and their figure."""
+def draw_on(ax: Axes | None) -> tuple[Figure, Axes]:
+    """Return the figure and the axes to plot on; make new ones if ``ax`` is None."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError('sktagi.plotting needs matplotlib: pip install "sktagi[plot]"') from error
     if ax is None:
-        figure, ax = plt.subplots(layout="constrained")
-        return figure, ax
-    return ax.figure, ax
+        return plt.subplots(layout="constrained")
+    return ax.figure.figure, ax  # axes of a subfigure: the figure that can be saved
 
 
-def last_step(estimator):
-    """The estimator at the end of a pipeline or of a search."""
+def last_step(estimator: BaseEstimator) -> Any:
+    """Return the estimator at the end of a pipeline or of a search."""
     estimator = fitted_part(estimator)
     return last_step(estimator[-1]) if hasattr(estimator, "named_steps") else estimator
 
 
-def column(values, name: str, target: int = 0) -> np.ndarray:
-    """One target of values (n,) or (n, n_targets), finite, as float64."""
-    values = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if values.ndim == 1:
-        values = values[:, None]
-    n_targets = values.shape[1]
-    if not isinstance(target, (int, np.integer)) or not 0 <= target < n_targets:
-        raise ValueError(
-            f"target must be the number of a target, from 0 to {n_targets - 1}; got {target!r}."
-        )
-    return values[:, target]
+def check_index(index: int, name: str, n: int) -> int:
+    """Return an index of one of n things; refuse anything else."""
+    if not isinstance(index, (int, np.integer)) or not 0 <= index < n:
+        raise ValueError(f"{name} must be an integer from 0 to {n - 1}; got {index!r}.")
+    return int(index)
 
 
-def one_target(y_true, mean, std, target: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One target of predictions and what was observed; they must fit each other."""
-    given = (("y_true", y_true), ("mean", mean), ("std", std))
-    y, mean, std = (column(values, name, target) for name, values in given)
-    y, mean, std, _ = check_predictions(y, mean, std)
-    return y[:, 0], mean[:, 0], std[:, 0]
+def column(values: ArrayLike, name: str, target: int = 0) -> np.ndarray:
+    """Return one target of values of shape (n,) or (n, n_targets), finite, as float64."""
+    array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    matrix = array.reshape(len(array), -1)
+    return matrix[:, check_index(target, "target", matrix.shape[1])]
 
 
-def position(x, rows: np.ndarray) -> np.ndarray:
-    """Where ``rows`` lie on the horizontal axis: one value for each of them."""
+def one_target(
+    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, target: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return y, mean and std of one target; y is NaN where it was not observed."""
+    y, mu, sigma, _ = check_predictions(y_true, mean, std)
+    k = check_index(target, "target", y.shape[1])
+    return y[:, k], mu[:, k], sigma[:, k]
+
+
+def observed_rows(y: np.ndarray, target: int) -> np.ndarray:
+    """Return in which rows this target was observed, as booleans; at least one must be."""
+    rows = ~np.isnan(y)
+    if not rows.any():
+        raise ValueError(f"Target {target} was not observed in any row: all its values are NaN.")
+    return rows
+
+
+def position(x: ArrayLike, rows: np.ndarray) -> np.ndarray:
+    """Return where ``rows`` lie on the horizontal axis: one value for each of them."""
     x = column(x, "x")
     if len(x) != len(rows):
         raise ValueError(f"x must have a value for each of the {len(rows)} rows; got {len(x)}.")
     return x
 
 
-def few_points(x) -> dict[str, Any]:
-    """Style of a curve that would be hard to see, or not seen at all, without markers."""
+def few_points(x: np.ndarray) -> dict[str, Any]:
+    """Return markers for a curve that is hard to see, or invisible, without them."""
     return {"marker": "o", "markersize": 5} if len(x) <= FEW_POINTS else {}
 
 
-def name_of(y, target: int = 0, default: str = "target") -> str:
-    """What a frame or a series calls a target."""
+def name_of(y: Any, target: int = 0, default: str = "target") -> str:
+    """Return the name of a target in a frame or a series."""
     columns = getattr(y, "columns", None)
     name = getattr(y, "name", None) if columns is None else list(columns)[target]
     return default if name is None or name == "" else str(name)
@@ -89,18 +106,18 @@ class Axis(NamedTuple):
     """The rows to predict, and how they lie along the horizontal axis."""
 
     X: Any
-    x: np.ndarray | None  # None: in the order of what is predicted
-    label: str | None
+    x: np.ndarray | None  # None: ordered by what is predicted
+    label: str
 
 
-def feature_axis(X) -> Axis:
-    """Points between the smallest and the largest value if X has one feature; else its rows.
+def feature_axis(X: Any) -> Axis:
+    """Return a grid over the range of the feature if X has only one; otherwise the rows of X.
 
     A curve through the rows alone would be straight across gaps, where the interval is widest.
     """
     shape = np.shape(X)
     if len(shape) != 2 or shape[1] != 1:
-        return Axis(X, None, None)
+        return Axis(X, None, "")
     values = column(X, "X")
     low, high = values.min(), values.max()
     x = np.linspace(low, high, GRID_ROWS if low < high else 1)

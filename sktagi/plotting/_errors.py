@@ -1,22 +1,34 @@
-"""Is it more wrong where it is less sure?"""
+"""ErrorDisplay: absolute errors against predicted standard deviations."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
-from .._predictions import mean_and_std
-from .._validation import check_count
-from ._common import draw_on, name_of, one_target
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._any_estimator import mean_and_std
+from .._input import check_count
+from ._common import draw_on, name_of, observed_rows, one_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..metrics._scorers import MatrixLike
 
 __all__ = ["ErrorDisplay"]
 
 
 class ErrorDisplay:
-    """Errors against standard deviations: is it more wrong where it is less sure?
+    """Absolute errors against predicted standard deviations.
 
-    Dots are rows. The line joins groups of rows of similar std: their root mean squared error
-    against their std; of a calibrated model it follows the diagonal, and a std that says nothing
-    gives a flat one. Make it with :meth:`from_estimator` or :meth:`from_predictions`.
+    It shows whether errors are larger where the model is less sure. Each dot is a row. The line
+    joins groups of rows of similar std: it shows the root mean squared error of a group against the
+    root mean squared std. A calibrated model follows the diagonal; if the std carries no
+    information about the errors, the line is flat.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
     Parameters
     ----------
@@ -24,7 +36,7 @@ class ErrorDisplay:
         Predictive standard deviations and absolute errors.
 
     n_bins : int, default=10
-        Groups of rows, each of about the same number.
+        Number of groups of rows, all of about the same size.
 
     y_name : str, default="target"
         Name of the target, for the labels of the axes.
@@ -38,7 +50,7 @@ class ErrorDisplay:
         The groups.
 
     diagonal_ : matplotlib Line2D
-        Where the error is what the std says.
+        Where the error equals the std.
 
     ax_ : matplotlib Axes
         Axes with the curve.
@@ -61,15 +73,27 @@ class ErrorDisplay:
            [2.8, 2.6]])
     """
 
-    def __init__(self, std, error, *, n_bins=10, y_name="target"):
+    def __init__(
+        self, std: np.ndarray, error: np.ndarray, *, n_bins: int = 10, y_name: str = "target"
+    ) -> None:
         self.std = std
         self.error = error
         self.n_bins = n_bins
         self.y_name = y_name
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, n_bins=10, target=0, ax=None, **kwargs):
-        """Predict and draw.
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike,
+        *,
+        n_bins: int = 10,
+        target: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the errors of a fitted estimator.
 
         Parameters
         ----------
@@ -80,76 +104,90 @@ class ErrorDisplay:
             Rows that the estimator has not been fitted to.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
+            Targets of these rows. Rows in which the chosen one of several targets is NaN (not
+            observed) are left out.
 
         n_bins : int, default=10
-            Groups of rows, each of about the same number.
+            Number of groups of rows, all of about the same size.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : ErrorDisplay
-            The drawn display.
+            The display, plotted.
         """
         mean, std = mean_and_std(estimator, X)
         return cls.from_predictions(y, mean, std, n_bins=n_bins, target=target, ax=ax, **kwargs)
 
     @classmethod
-    def from_predictions(cls, y_true, mean, std, *, n_bins=10, target=0, ax=None, **kwargs):
-        """Draw the errors of predictions.
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        mean: ArrayLike,
+        std: ArrayLike,
+        *,
+        n_bins: int = 10,
+        target: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the errors of predictions.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. Rows in which the chosen one of several targets is NaN (not observed) are left
+            out.
 
         mean, std : array-like, same shape
             Predictive means and standard deviations.
 
         n_bins : int, default=10
-            Groups of rows, each of about the same number.
+            Number of groups of rows, all of about the same size.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : ErrorDisplay
-            The drawn display.
+            The display, plotted.
         """
-        y, mean, std = one_target(y_true, mean, std, target)
-        display = cls(std, np.abs(y - mean), n_bins=n_bins, y_name=name_of(y_true, target))
+        y, mu, sigma = one_target(y_true, mean, std, target)
+        rows = observed_rows(y, target)
+        error = np.abs(y - mu)[rows]
+        display = cls(sigma[rows], error, n_bins=n_bins, y_name=name_of(y_true, target))
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw what the display holds.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the rows and the groups.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot`` of matplotlib, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : ErrorDisplay
-            This display.
+            The display itself.
         """
         n_bins = min(check_count(self.n_bins, "n_bins"), len(self.std))
         self.figure_, self.ax_ = draw_on(ax)

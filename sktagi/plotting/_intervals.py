@@ -1,22 +1,35 @@
-"""Predictions with their intervals."""
+"""PredictionIntervalDisplay: predictions with their intervals."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
-from .._predictions import mean_and_std, own_interval
-from .._validation import check_coverage
+from .._any_estimator import mean_and_std, own_interval
+from .._input import check_coverage
+from ..metrics._scores import check_targets
 from ._common import (
+    check_index,
     column,
     draw_on,
     feature_axis,
     few_points,
     name_of,
+    observed_rows,
     one_target,
     position,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from ..metrics._scorers import MatrixLike
 
 __all__ = ["PredictionIntervalDisplay"]
 
@@ -24,25 +37,27 @@ __all__ = ["PredictionIntervalDisplay"]
 class PredictionIntervalDisplay:
     """Predictive mean, interval band and observed targets.
 
-    Along the feature if there is one; otherwise the rows are ordered by their prediction. Make it
-    with :meth:`from_estimator` or :meth:`from_predictions`.
+    The horizontal axis is the feature if there is only one; otherwise the rows are ordered by their
+    prediction.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
     Parameters
     ----------
     x : ndarray of shape (n_points,)
-        Where the predictions lie on the horizontal axis, in ascending order.
+        Positions of the predictions on the horizontal axis, in ascending order.
 
     mean, std : ndarray of shape (n_points,)
         Predictive means and standard deviations.
 
     interval : ndarray of shape (n_points, 2), default=None
-        Ends of the band, for this ``coverage``; None are those of a Gaussian.
+        Ends of the band, for this ``coverage``; by default those of a Gaussian.
 
     x_observed, y_observed : ndarray of shape (n_samples,), default=None
-        Observed targets.
+        Positions and values of the observed targets.
 
     coverage : float, default=0.9
-        Probability that the band is said to hold.
+        Nominal coverage: the probability that the band should contain the target.
 
     x_name, y_name : str
         Labels of the axes.
@@ -78,9 +93,18 @@ class PredictionIntervalDisplay:
     """
 
     def __init__(
-        self, x, mean, std, *, interval=None, x_observed=None, y_observed=None, coverage=0.9,
-        x_name="row, ordered by prediction", y_name="target",
-    ):  # fmt: skip
+        self,
+        x: np.ndarray,
+        mean: np.ndarray,
+        std: np.ndarray,
+        *,
+        interval: np.ndarray | None = None,
+        x_observed: np.ndarray | None = None,
+        y_observed: np.ndarray | None = None,
+        coverage: float = 0.9,
+        x_name: str = "row, ordered by prediction",
+        y_name: str = "target",
+    ) -> None:
         self.x = x
         self.mean = mean
         self.std = std
@@ -94,13 +118,22 @@ class PredictionIntervalDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y=None, *, coverage=0.9, target=0, ax=None, line_kwargs=None,
-        band_kwargs=None, point_kwargs=None,
-    ):  # fmt: skip
-        """Predict and draw.
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        coverage: float = 0.9,
+        target: int = 0,
+        ax: Axes | None = None,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        point_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plot the predictions and intervals of a fitted estimator.
 
-        The band is that of ``predict_interval`` if the estimator is a TAGIRegressor, or a pipeline
-        or a search of one, and that of a Gaussian otherwise.
+        The band comes from ``predict_interval`` if the estimator is a TAGIRegressor, or a pipeline
+        or a search that ends in one. For other estimators, it is the interval of a Gaussian.
 
         Parameters
         ----------
@@ -111,138 +144,176 @@ class PredictionIntervalDisplay:
             Rows. If they have one feature, the curve runs from its smallest to its largest value.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Observed targets.
+            Observed targets. Where the chosen one of several targets is NaN (not observed), no
+            point is plotted.
 
         coverage : float, default=0.9
-            Probability that the band is said to hold.
+            Nominal coverage: the probability that the band should contain the target.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         line_kwargs, band_kwargs, point_kwargs : dict, default=None
-            Passed on to ``plot`` (mean), ``fill_between`` and ``plot`` (observed).
+            Arguments of ``matplotlib.axes.Axes.plot`` for the mean, of ``fill_between`` for the
+            band and of ``plot`` for the observed targets.
 
         Returns
         -------
         display : PredictionIntervalDisplay
-            The drawn display.
+            The display, plotted.
         """
         if y is not None:
             check_consistent_length(X, y)
         axis = feature_axis(X)
         mean, std = mean_and_std(estimator, axis.X)
-        one_target(mean, mean, std, target)  # is there this target?
+        _, mu, sigma = one_target(mean, mean, std, target)
         interval = own_interval(estimator, axis.X, check_coverage(coverage))
         if interval is not None and interval.ndim == 3:
             interval = interval[:, target]
         if axis.x is None:
-            display = cls._of_predictions(y, mean, std, interval, None, coverage, target)
+            display = cls._ordered(y, mean, std, interval, None, coverage, target)
             return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
+        x_observed = y_observed = None
+        if y is not None:
+            targets = check_targets(y, "y").reshape(np.shape(X)[0], -1)
+            y_observed = targets[:, check_index(target, "target", targets.shape[1])]
+            rows = observed_rows(y_observed, target)
+            x_observed, y_observed = column(X, "X")[rows], y_observed[rows]
         display = cls(
-            axis.x,
-            column(mean, "mean", target),
-            column(std, "std", target),
-            interval=interval,
-            x_observed=None if y is None else column(X, "X"),
-            y_observed=None if y is None else column(y, "y", target),
-            coverage=coverage,
-            x_name=axis.label,
-            y_name=name_of(y, target),
-        )
+            axis.x, mu, sigma, interval=interval, x_observed=x_observed, y_observed=y_observed,
+            coverage=coverage, x_name=axis.label, y_name=name_of(y, target),
+        )  # fmt: skip
         return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
 
     @classmethod
     def from_predictions(
-        cls, y_true, mean, std, *, x=None, coverage=0.9, target=0, ax=None, line_kwargs=None,
-        band_kwargs=None, point_kwargs=None,
-    ):  # fmt: skip
-        """Draw predictions, with intervals of a Gaussian.
+        cls,
+        y_true: ArrayLike | None,
+        mean: ArrayLike,
+        std: ArrayLike,
+        *,
+        x: ArrayLike | None = None,
+        coverage: float = 0.9,
+        target: int = 0,
+        ax: Axes | None = None,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        point_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plot predictions with the intervals of a Gaussian.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,) or (n_samples, n_targets), or None
-            Observed targets.
+            Observed targets. Where the chosen one of several targets is NaN (not observed), no
+            point is plotted.
 
         mean, std : array-like of shape (n_samples,) or (n_samples, n_targets)
             Predictive means and standard deviations.
 
         x : array-like of shape (n_samples,), default=None
-            Where rows lie on the horizontal axis; None orders them by their prediction.
+            Positions of the rows on the horizontal axis; by default they are ordered by their
+            prediction.
 
         coverage : float, default=0.9
-            Probability that the band is said to hold.
+            Nominal coverage: the probability that the band should contain the target.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         line_kwargs, band_kwargs, point_kwargs : dict, default=None
-            Passed on to ``plot`` (mean), ``fill_between`` and ``plot`` (observed).
+            Arguments of ``matplotlib.axes.Axes.plot`` for the mean, of ``fill_between`` for the
+            band and of ``plot`` for the observed targets.
 
         Returns
         -------
         display : PredictionIntervalDisplay
-            The drawn display.
+            The display, plotted.
         """
-        display = cls._of_predictions(y_true, mean, std, None, x, coverage, target)
+        display = cls._ordered(y_true, mean, std, None, x, coverage, target)
         return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
 
     @classmethod
-    def _of_predictions(cls, y_true, mean, std, interval, x, coverage, target):
-        y, mean, std = one_target(mean if y_true is None else y_true, mean, std, target)
-        given = mean if x is None else position(x, mean)
+    def _ordered(
+        cls,
+        y_true: ArrayLike | None,
+        mean: ArrayLike,
+        std: ArrayLike,
+        interval: np.ndarray | None,
+        x: ArrayLike | None,
+        coverage: float,
+        target: int,
+    ) -> Self:
+        """Create a display of rows in the order of x, or of their prediction if x is None."""
+        y, mu, sigma = one_target(mean if y_true is None else y_true, mean, std, target)
+        given = mu if x is None else position(x, mu)
         order = np.argsort(given, kind="stable")
-        x_plot = np.arange(len(mean), dtype=float) if x is None else given[order]
-        y_observed = None if y_true is None else y[order]
-        x_name = "row, ordered by prediction" if x is None else name_of(x, default="x")
+        x_plot = np.arange(len(mu), dtype=float) if x is None else given[order]
+        rows = observed_rows(y, target)[order]
         return cls(
-            x_plot, mean[order], std[order], interval=None if interval is None else interval[order],
-            x_observed=None if y_observed is None else x_plot, y_observed=y_observed,
-            coverage=coverage, x_name=x_name, y_name=name_of(y_true, target),
-        )  # fmt: skip
+            x_plot,
+            mu[order],
+            sigma[order],
+            interval=None if interval is None else interval[order],
+            x_observed=None if y_true is None else x_plot[rows],
+            y_observed=None if y_true is None else y[order][rows],
+            coverage=coverage,
+            x_name="row, ordered by prediction" if x is None else name_of(x, default="x"),
+            y_name=name_of(y_true, target),
+        )
 
-    def plot(self, ax=None, line_kwargs=None, band_kwargs=None, point_kwargs=None):
-        """Draw what the display holds.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        point_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plot the mean, the band and the observed targets.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         line_kwargs, band_kwargs, point_kwargs : dict, default=None
-            Passed on to ``plot`` (mean), ``fill_between`` and ``plot`` (observed).
+            Arguments of ``matplotlib.axes.Axes.plot`` for the mean, of ``fill_between`` for the
+            band and of ``plot`` for the observed targets.
 
         Returns
         -------
         display : PredictionIntervalDisplay
-            This display.
+            The display itself.
         """
         coverage = check_coverage(self.coverage)
-        self.figure_, self.ax_ = draw_on(ax)
-        band = {"color": "C0", "alpha": 0.3, "linewidth": 0, "zorder": 1}
-        band["label"] = f"{100 * coverage:g} % interval"
         if self.interval is not None and coverage != self._interval_coverage:
             raise ValueError(
-                f"coverage is {coverage:g}, but the interval of this display is that of coverage "
-                f"{self._interval_coverage:g}: make another one."
+                f"coverage is {coverage:g}, but this display holds an interval of coverage "
+                f"{self._interval_coverage:g}: create another display."
             )
+        self.figure_, self.ax_ = draw_on(ax)
         if self.interval is None:
             half_width = ndtri((1 + coverage) / 2) * self.std
             low, high = self.mean - half_width, self.mean + half_width
         else:
             low, high = np.asarray(self.interval).T
-        if len(self.x) == 1:  # an area over one point is nothing: draw the edge of it
-            band["linewidth"] = 4
+        # The area over one point is invisible without its edge.
+        edge = 4 if len(self.x) == 1 else 0
+        band = {
+            "color": "C0", "alpha": 0.3, "linewidth": edge, "zorder": 1,
+            "label": f"{100 * coverage:g} % interval",
+        }  # fmt: skip
         self.band_ = self.ax_.fill_between(self.x, low, high, **{**band, **(band_kwargs or {})})
         line = {"color": "C0", "label": "mean", "zorder": 3, **few_points(self.x)}
         (self.line_,) = self.ax_.plot(self.x, self.mean, **{**line, **(line_kwargs or {})})
-        self.points_ = None
-        if self.y_observed is not None:
+        self.points_: Line2D | None = None
+        if self.x_observed is not None and self.y_observed is not None:
             points = {
                 "linestyle": "none", "marker": "o", "markersize": 3, "color": "0.15",
                 "alpha": 0.7, "label": "observed", "zorder": 2,

@@ -1,11 +1,20 @@
-"""What happened while fitting."""
+"""TrainingCurveDisplay: log-likelihood in each epoch of ``fit``."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ._common import draw_on, few_points, last_step
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
 
 __all__ = ["TrainingCurveDisplay"]
 
@@ -13,12 +22,12 @@ __all__ = ["TrainingCurveDisplay"]
 class TrainingCurveDisplay:
     """Log-likelihood of training and validation rows in each epoch, and the best epoch.
 
-    Make it with :meth:`from_estimator`.
+    Use :meth:`from_estimator` to create a display.
 
     Parameters
     ----------
     train_scores : array-like of shape (n_epochs,)
-        Mean log-likelihood of the training rows, each batch before it was learnt.
+        Mean log-likelihood of the training rows, each batch before it was learned.
 
     validation_scores : array-like of shape (n_epochs,), default=None
         Mean log-likelihood of the validation rows after each epoch.
@@ -38,7 +47,7 @@ class TrainingCurveDisplay:
         Vertical lines at the best epochs.
 
     ax_ : matplotlib Axes
-        Axes with the curve.
+        Axes with the curves.
 
     figure_ : matplotlib Figure
         Figure that contains the axes.
@@ -55,73 +64,95 @@ class TrainingCurveDisplay:
     ['training rows', 'validation rows', 'best epoch']
     """
 
-    def __init__(self, train_scores, *, validation_scores=None, best_iter=None):
+    def __init__(
+        self,
+        train_scores: ArrayLike,
+        *,
+        validation_scores: ArrayLike | None = None,
+        best_iter: ArrayLike | None = None,
+    ) -> None:
         self.train_scores = train_scores
         self.validation_scores = validation_scores
         self.best_iter = best_iter
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, train_kwargs=None, validation_kwargs=None):
-        """Draw the curves of a fitted estimator.
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        *,
+        ax: Axes | None = None,
+        train_kwargs: dict[str, Any] | None = None,
+        validation_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plot the scores that a fitted estimator has recorded.
 
         Parameters
         ----------
         estimator : TAGIRegressor or TAGIClassifier
-            Fitted by ``fit``; or a pipeline or a search that ends in one.
+            Fitted by ``fit``, or a pipeline or a search that ends in one.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         train_kwargs, validation_kwargs : dict, default=None
-            Passed on to ``plot``.
+            Arguments of ``matplotlib.axes.Axes.plot`` for the two curves.
 
         Returns
         -------
         display : TrainingCurveDisplay
-            The drawn display.
+            The display, plotted.
         """
         model = last_step(estimator)
         check_is_fitted(model)
         if not hasattr(model, "train_scores_"):
-            raise TypeError(f"{type(model).__name__} keeps no train_scores_.")
+            raise TypeError(
+                f"{type(model).__name__} has no train_scores_, as TAGIRegressor and TAGIClassifier "
+                "have."
+            )
         if not len(model.train_scores_):
-            raise ValueError("There are no epochs to show: partial_fit and max_iter=0 have none.")
+            raise ValueError("There are no epochs to show: partial_fit and max_iter=0 record none.")
         best_iter = None if model.validation_scores_ is None else model.best_iter_
         display = cls(
             model.train_scores_, validation_scores=model.validation_scores_, best_iter=best_iter
         )
         return display.plot(ax, train_kwargs, validation_kwargs)
 
-    def plot(self, ax=None, train_kwargs=None, validation_kwargs=None):
-        """Draw what the display holds.
+    def plot(
+        self,
+        ax: Axes | None = None,
+        train_kwargs: dict[str, Any] | None = None,
+        validation_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Plot the curves and the best epochs.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         train_kwargs, validation_kwargs : dict, default=None
-            Passed on to ``plot`` of matplotlib.
+            Arguments of ``matplotlib.axes.Axes.plot`` for the two curves.
 
         Returns
         -------
         display : TrainingCurveDisplay
-            This display.
+            The display itself.
         """
         self.figure_, self.ax_ = draw_on(ax)
-        epochs = np.arange(1, len(self.train_scores) + 1)
+        epochs = np.arange(1, np.size(self.train_scores) + 1)
         train = {"color": "C0", "linestyle": "--", "label": "training rows"}
         train |= few_points(epochs)
         (self.train_line_,) = self.ax_.plot(
             epochs, self.train_scores, **{**train, **(train_kwargs or {})}
         )
-        self.validation_line_ = self.best_ = None
+        self.validation_line_: Line2D | None = None
         if self.validation_scores is not None:
             validation = {"color": "C1", "linestyle": "-", "label": "validation rows"}
             validation |= few_points(epochs)
             (self.validation_line_,) = self.ax_.plot(
                 epochs, self.validation_scores, **{**validation, **(validation_kwargs or {})}
             )
+        self.best_: LineCollection | None = None
         if self.best_iter is not None:
             best = np.unique(self.best_iter)
             self.best_ = self.ax_.vlines(
@@ -129,7 +160,7 @@ class TrainingCurveDisplay:
                 linestyle=":", linewidth=1.2, zorder=1,
                 label="best epoch" if np.size(self.best_iter) == 1 else "best epochs of members",
             )  # fmt: skip
-        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        self.ax_.locator_params(axis="x", integer=True)
         self.ax_.set(xlabel="epoch", ylabel="mean log-likelihood of a row")
         self.ax_.legend()
         return self

@@ -1,27 +1,37 @@
-"""Where uncertainty comes from."""
+"""VarianceDisplay: the epistemic and the aleatoric part of the predictive variance."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
-from .._predictions import fitted_part
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .._any_estimator import fitted_part
 from ._common import column, draw_on, feature_axis, few_points, position
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..metrics._scorers import MatrixLike
 
 __all__ = ["VarianceDisplay"]
 
 
 class VarianceDisplay:
-    """Predictive variance as the sum of two parts: the network's and the noise's.
+    """Predictive variance as the sum of an epistemic and an aleatoric part.
 
-    The epistemic part comes from what the network does not know, and more data reduces it; the
-    aleatoric part is the noise of the observations. They lie one on the other, along the feature
-    if there is one; otherwise rows are ordered by their variance. Make it with
-    :meth:`from_estimator` or :meth:`from_predictions`.
+    The epistemic part comes from the uncertain parameters of the network, and more data reduces it;
+    the aleatoric part is the noise of the observations. The two areas are stacked. The horizontal
+    axis is the feature if there is only one; otherwise the rows are ordered by their variance.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
     Parameters
     ----------
     x : ndarray of shape (n_points,)
-        Where the rows lie on the horizontal axis, in ascending order.
+        Positions of the rows on the horizontal axis, in ascending order.
 
     epistemic, aleatoric : ndarray of shape (n_points,)
         The parts of the variance.
@@ -38,7 +48,7 @@ class VarianceDisplay:
         Their sum.
 
     ax_ : matplotlib Axes
-        Axes with the curve.
+        Axes with the areas.
 
     figure_ : matplotlib Figure
         Figure that contains the axes.
@@ -57,13 +67,13 @@ class VarianceDisplay:
 
     def __init__(
         self,
-        x,
-        epistemic,
-        aleatoric,
+        x: np.ndarray,
+        epistemic: np.ndarray,
+        aleatoric: np.ndarray,
         *,
-        x_name="row, ordered by variance",
-        y_name="variance, in squared units of the target",
-    ):
+        x_name: str = "row, ordered by variance",
+        y_name: str = "variance, in squared units of the target",
+    ) -> None:
         self.x = x
         self.epistemic = epistemic
         self.aleatoric = aleatoric
@@ -71,30 +81,38 @@ class VarianceDisplay:
         self.y_name = y_name
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, target=0, ax=None, **kwargs):
-        """Predict and draw.
+    def from_estimator(
+        cls,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        *,
+        target: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the parts of the variance that a fitted estimator predicts.
 
         Parameters
         ----------
         estimator : TAGIRegressor
-            Fitted; or a pipeline or a search that ends in one.
+            A fitted regressor, or a pipeline or a search that ends in one.
 
         X : array-like of shape (n_samples, n_features)
             Rows. If they have one feature, the curve runs from its smallest to its largest value.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : VarianceDisplay
-            The drawn display.
+            The display, plotted.
         """
         axis = feature_axis(X)
         model, rows = fitted_part(estimator), axis.X
@@ -111,8 +129,17 @@ class VarianceDisplay:
         return cls(axis.x, *parts, x_name=axis.label).plot(ax, **kwargs)
 
     @classmethod
-    def from_predictions(cls, epistemic, aleatoric, *, x=None, target=0, ax=None, **kwargs):
-        """Draw parts of variances, as ``predict_variance`` returns them.
+    def from_predictions(
+        cls,
+        epistemic: ArrayLike,
+        aleatoric: ArrayLike,
+        *,
+        x: ArrayLike | None = None,
+        target: int = 0,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot parts of variances, as ``predict_variance`` returns them.
 
         Parameters
         ----------
@@ -120,26 +147,29 @@ class VarianceDisplay:
             The parts of the variance.
 
         x : array-like of shape (n_samples,), default=None
-            Where rows lie on the horizontal axis; None orders them by their variance.
+            Positions of the rows on the horizontal axis; by default they are ordered by their
+            variance.
 
         target : int, default=0
-            Which of several targets is shown.
+            Index of the target to plot, if there are several.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot``, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : VarianceDisplay
-            The drawn display.
+            The display, plotted.
         """
         epistemic = column(epistemic, "epistemic", target)
         aleatoric = column(aleatoric, "aleatoric", target)
         if len(epistemic) != len(aleatoric) or min(epistemic.min(), aleatoric.min()) < 0:
-            raise ValueError("epistemic and aleatoric must be variances of the same rows.")
+            raise ValueError(
+                "epistemic and aleatoric must be non-negative variances of the same rows."
+            )
         given = epistemic + aleatoric if x is None else position(x, epistemic)
         order = np.argsort(given, kind="stable")
         parts = epistemic[order], aleatoric[order]
@@ -147,25 +177,25 @@ class VarianceDisplay:
             return cls(np.arange(len(order), dtype=float), *parts).plot(ax, **kwargs)
         return cls(given[order], *parts, x_name="x").plot(ax, **kwargs)
 
-    def plot(self, ax=None, **kwargs):
-        """Draw what the display holds.
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Plot the two areas and their sum.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
+            Axes to plot on; by default those of a new figure.
 
         **kwargs : dict
-            Passed on to ``plot`` of matplotlib, for the line.
+            Arguments of ``matplotlib.axes.Axes.plot``, for the line.
 
         Returns
         -------
         display : VarianceDisplay
-            This display.
+            The display itself.
         """
         self.figure_, self.ax_ = draw_on(ax)
         total = self.epistemic + self.aleatoric
-        edge = 4 if len(self.x) == 1 else 0  # an area over one point is nothing
+        edge = 4 if len(self.x) == 1 else 0  # the area over one point is invisible without its edge
         self.aleatoric_ = self.ax_.fill_between(
             self.x, 0, self.aleatoric, facecolor="0.85", edgecolor="0.5", hatch="..",
             linewidth=edge, label="aleatoric: noise",
