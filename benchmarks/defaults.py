@@ -5,7 +5,7 @@
 
 The test rows of a split are not used: its training part is divided again, nine tenths to fit and
 one tenth to compare. (Splits are independent draws, so a row compared here is a test row of other
-splits.) A variant changes one thing of the defaults. Prints the RMSE relative to that of the first
+splits.) A variant changes one thing in the defaults. Prints the RMSE relative to that of the first
 variant (geometric mean over sets) and the difference in log-likelihood (mean over sets), then the
 figures of each set.
 """
@@ -71,15 +71,14 @@ def fit_inner(data: str | None, name: str, split: int, params: dict) -> dict:
 
 
 class _Uncalibrated:
-    """A regressor whose predictions use variances and noise as they were learnt."""
+    """A regressor whose predictions use variances and noise as they were learned."""
 
     def __init__(self, model):
         self.model = model
 
     def fit(self, X, y):
         self.model.fit(X, y)
-        self.model._net.temperature = self.model._net.noise_scale = 1.0
-        self.model._net.tails = None
+        self.model._net.calibration = None
 
     def __getattr__(self, name):
         return getattr(self.model, name)

@@ -14,13 +14,14 @@ from scipy import sparse
 from scipy.linalg import blas, lapack
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.network import Tape, backward, draw_prior, forward
+from sktagi.engine.passes import Tape, backward, forward
+from sktagi.engine.posterior import draw_prior
 
 __all__ = ["conditioning", "fetching", "passes", "products"]
 
 
 def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callable:
-    """The matrix products of the forward and the backward pass, into arrays that exist.
+    """The matrix products of the forward and the backward pass, into existing arrays.
 
     Seven for a layer, four for the first, in the order of the equations: (rows, units) in memory.
     """
@@ -48,21 +49,18 @@ def products(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callabl
 
 
 def passes(sizes, n_rows: int, batch_size: int, epochs: int, dtype) -> Callable:
-    """The engine's forward and backward pass, with messages that are given."""
+    """The engine's forward and backward pass, with given messages."""
     rng = np.random.RandomState(0)
-    layers = [
-        layer._replace(mu=layer.mu[0], var=layer.var[0])
-        for layer in draw_prior(sizes, [rng], dtype=dtype)
-    ]
+    layers = [layer.members(0) for layer in draw_prior(sizes, [rng], dtype=dtype)]
     x = rng.standard_normal((n_rows, sizes[0] + 1)).astype(dtype)
-    nu, kappa = 1e-6 * rng.random_sample((2, batch_size, sizes[-1])).astype(dtype)
+    nu, kappa = 1e-6 * rng.random_sample((2, sizes[-1], batch_size)).astype(dtype)
     tape = Tape(layers, (), batch_size)
     relu = ACTIVATIONS["relu"]
 
     def run():
         for _ in range(epochs):
             for start in range(0, n_rows - batch_size + 1, batch_size):
-                forward(layers, relu, x[start : start + batch_size], tape=tape)
+                forward(layers, relu, x[start : start + batch_size].T, tape=tape)
                 backward(layers, tape, nu, kappa)
 
     return run
@@ -91,7 +89,7 @@ def conditioning(sizes, n_batches: int, batch_size: int, members: int) -> Callab
 
 
 def fetching(X, n_units: int, batch_size: int) -> Callable:
-    """Sparse rows: parameters of a batch's features fetched, multiplied, and put back."""
+    """Sparse rows: fetch the parameters of a batch's features, multiply, and put them back."""
     rng = np.random.default_rng(0)
     mu, var = rng.standard_normal((2, X.shape[1], n_units))
     batches = []

@@ -7,8 +7,8 @@
     python -m benchmarks speed --cases wide --profile   # and where the time of our fits goes
 
 Each line is a ratio of two medians over interleaved repeats in one run: the same network, rows,
-batches and epochs. Lines that end in "alone" time a part of the work for itself (``floors``): what
-a fit takes at least.
+batches and epochs. Lines that end in "alone" time a part of the work by itself (``floors``): what a
+fit takes at least.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from sklearn.datasets import make_friedman1
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from sktagi import TAGIClassifier, TAGIRegressor
-from sktagi.engine.network import draw_prior
+from sktagi.engine.posterior import draw_prior
 
 from .data import load_mnist, load_uci
 from .floors import conditioning, fetching, passes, products
 
 ONE = dict(half_life=None, n_members=1, early_stopping=False)  # one network, nothing else
 FIXED = dict(sigma_v=0.32, **ONE)
-LONG = dict(tol=0.0, n_iter_no_change=10**6)  # of an MLP: all epochs
+LONG = dict(tol=0.0, n_iter_no_change=10**6)  # an MLP runs all epochs
 
 
 # What a fit spends its time on: functions of the engine, and what they call.
 PARTS = {
     "forward pass": ("forward",), "check of the sum": ("_overshoots",),
     "covariance between rows": ("hidden_covariance", "output_covariance"),
-    "joint conditioning": ("joint_message",), "backward pass": ("backward",),
+    "joint conditioning": ("joint",), "backward pass": ("backward",),
     "of that, elementwise": ("_update_block",), "prior": ("draw_prior",),
 }  # fmt: skip
 
@@ -94,7 +94,7 @@ def print_shares(fits: dict[str, Callable]) -> None:
 def compiled(X, y, batch_size: int, epochs: int, threads: int) -> Callable | None:
     """The same pass by pytagi, the authors' library in C++; None where it cannot be imported.
 
-    It wants batches of one size: the rows that are left over are left out.
+    It needs batches of one size: the remaining rows are left out.
     """
     try:
         from pytagi import nn

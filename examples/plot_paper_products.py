@@ -3,14 +3,14 @@ A sum of products of Gaussians is nearly Gaussian
 =================================================
 
 A hidden unit is a sum of products, weights times activations, and a product of two Gaussians is not
-Gaussian. TAGI takes the sum to be Gaussian all the same, with its exact mean and variance (Eq. 3–6
-and 10 of the TAGI paper): the Gaussian multiplicative approximation. This is Figure 1 of the paper,
-the density of a unit that A activations feed. Weights and activations are standard normal and there
-is no bias.
+Gaussian. TAGI still takes the sum to be Gaussian, with its exact mean and variance (Eq. 3–6 and 10
+of the TAGI paper): the Gaussian multiplicative approximation. This is Figure 1 of the paper, the
+density of a unit fed by A activations. Weights and activations are standard normal and there is no
+bias.
 
 **What to see.** One product has a peak and long tails. With 5 products the density is close to the
-Gaussian, with 10 closer still. Mean and variance are right for every A; what is left is the
-kurtosis, which exceeds that of a Gaussian by 6/A.
+Gaussian, with 10 closer still. Mean and variance are right for every A; the kurtosis exceeds that
+of a Gaussian by 6/A.
 
 ``python examples/plot_paper_products.py [picture.png]``
 """
@@ -21,7 +21,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import norm
 
-from sktagi.engine.network import Layer, forward
+from sktagi.engine.passes import forward
+from sktagi.engine.posterior import Layer
 
 N_ACTIVATIONS = (1, 5, 10)
 
@@ -31,9 +32,9 @@ def moments(n_activations):
     var_w = np.ones((n_activations + 1, 1))
     var_w[-1] = 0  # the bias
     layer = Layer(np.zeros_like(var_w), var_w, var_w)
-    mu_a = np.zeros((1, n_activations + 1))
-    mu_a[0, -1] = 1  # the unit of the bias
-    mu_z, var_z, _ = forward([layer], None, mu_a, np.ones((1, n_activations)))
+    mu_a = np.zeros((n_activations + 1, 1))
+    mu_a[-1] = 1  # the unit of the bias
+    mu_z, var_z, _ = forward([layer], None, mu_a, np.ones((n_activations, 1)))
     return float(mu_z[0, 0]), float(var_z[0, 0])
 
 

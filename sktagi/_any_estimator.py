@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .engine.learning import Network
+from .engine.posterior import Network
 
 __all__ = ["fitted_part", "mean_and_std", "own_interval"]
 
 
-def fitted_part(estimator):
-    """The estimator that a search has refitted; any other as it is."""
+def fitted_part(estimator: Any) -> Any:
+    """Return the estimator that a search has refitted; any other as it is."""
     return getattr(estimator, "best_estimator_", estimator)
 
 
-def mean_and_std(estimator, X, **inputs) -> tuple[np.ndarray, np.ndarray]:
-    """What ``predict(X, return_std=True)`` gives; a ``TypeError`` that helps if it cannot."""
+def mean_and_std(estimator: Any, X: Any, **inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ``predict(X, return_std=True)`` gives; raise a ``TypeError`` that helps."""
     estimator = fitted_part(estimator)
     try:
         predicted = estimator.predict(X, return_std=True, **inputs)
@@ -29,8 +31,8 @@ def mean_and_std(estimator, X, **inputs) -> tuple[np.ndarray, np.ndarray]:
     return predicted
 
 
-def own_interval(estimator, X, coverage: float) -> np.ndarray | None:
-    """What ``predict_interval`` gives, also at the end of a pipeline; None if it is not ours.
+def own_interval(estimator: Any, X: Any, coverage: float) -> np.ndarray | None:
+    """Return what ``predict_interval`` gives, also of a pipeline; None if it is not ours.
 
     Other packages have methods of this name that mean something else.
     """
@@ -43,7 +45,7 @@ def own_interval(estimator, X, coverage: float) -> np.ndarray | None:
     return estimator.predict_interval(X, coverage)
 
 
-def _no_std(estimator) -> str:
+def _no_std(estimator: Any) -> str:
     return (
         "A standard deviation is needed: predict(X, return_std=True) must return mean and std, as "
         "that of TAGIRegressor, GaussianProcessRegressor, BayesianRidge and pipelines that end in "

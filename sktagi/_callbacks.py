@@ -13,9 +13,9 @@ except ImportError:  # before scikit-learn 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing: there is no ``set_callbacks``."""
 
-    def with_callbacks(method):
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)  # one frame more, as in 1.9: warnings point to the caller of fit in both
-        def call(self, *args, **kwargs):
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             return method(self, *args, **kwargs)
 
         return call
@@ -31,7 +31,7 @@ class FitTasks:
     classes their labels.
     """
 
-    def __init__(self, estimator, X, y, sample_weight):
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
         self._context: Any = None
         self._epoch: Any = None
         if not getattr(estimator, "_skl_callbacks", None):
@@ -47,8 +47,8 @@ class FitTasks:
             self._epoch = self._context.subcontext(task_name="epoch")
             self._epoch.call_on_fit_task_begin(**self._given)
 
-    def end_epoch(self, attributes: Callable[[], dict]) -> bool:
-        """Whether a callback wants to stop; ``attributes`` make an estimator that predicts."""
+    def end_epoch(self, attributes: Callable[[], dict[str, Any]]) -> bool:
+        """Tell whether a callback wants to stop; ``attributes`` make an estimator that predicts."""
         if self._context is None:
             return False
         epoch, self._epoch = self._epoch, None

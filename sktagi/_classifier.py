@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self, cast, overload
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length
@@ -10,8 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ._base import BaseTAGI
+from ._input import MatrixLike, RandomState, check_weight
 from ._labels import as_labels, class_numbers, distinct_labels
-from ._validation import check_weight
 from .engine.tree import ClassTree
 
 __all__ = ["TAGIClassifier"]
@@ -43,7 +47,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         means one batch.
 
     batch_inference : {"joint", "independent"}, default="joint"
-        How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
+        How a batch is learned. ``"joint"`` conditions on all its rows at once and works for any
         batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
         turns to joint inference for a batch, and an output, where that sum would overshoot. With
         full covariances it learns the rows of a batch one after the other.
@@ -137,13 +141,13 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         The epoch whose posterior was kept.
 
     train_scores_ : list of float
-        Mean log-likelihood of the training rows in each epoch, each batch before it was learnt.
+        Mean log-likelihood of the training rows in each epoch, each batch before it was learned.
 
     validation_scores_ : list of float, or None
         Mean log-likelihood of the validation rows after each epoch; None without early stopping.
 
     prequential_log_likelihood_ : float
-        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learnt:
+        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learned:
         a test score without a test set. It is the mean over members of what each scores alone,
         since the network was drawn or ``fit``; NaN without streamed rows.
 
@@ -198,28 +202,28 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     def __init__(
         self,
-        hidden_layer_sizes=(50,),
-        activation="relu",
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        activation: str = "relu",
         *,
-        sigma_v="auto",
-        batch_size="auto",
-        batch_inference="joint",
-        covariance_type="diag",
-        max_iter=100,
-        half_life="auto",
-        early_stopping=True,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        n_members=10,
-        standardize=True,
-        weight_gain=1.0,
-        bias_variance=0.01,
-        probit_scale=1 / 3,
-        shuffle=True,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
+        sigma_v: float | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        batch_inference: Literal["joint", "independent"] = "joint",
+        covariance_type: Literal["diag", "full"] = "diag",
+        max_iter: int = 100,
+        half_life: float | Literal["auto"] | None = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        tol: float = 1e-4,
+        n_members: int = 10,
+        standardize: bool = True,
+        weight_gain: float = 1.0,
+        bias_variance: float = 0.01,
+        probit_scale: float = 1 / 3,
+        shuffle: bool = True,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: int = 0,
     ):
         super().__init__(
             hidden_layer_sizes,
@@ -245,10 +249,17 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         )
         self.probit_scale = probit_scale
 
-    def fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> Self:
         """Fit the network to rows X and classes y.
 
-        Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
+        Ctrl-C ends training early: the estimator keeps what it has learned so far, with a warning.
 
         Parameters
         ----------
@@ -277,11 +288,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         """
         return self._fit(X, y, sample_weight, X_std, X_cov)
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None, X_std=None, X_cov=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
-        the rows in before they are learnt; the function that was learnt stays the same in the new
+        the rows in before they are learned; the function that was learned stays the same in the new
         units. Not for several threads at once; ``predict`` is.
 
         Parameters
@@ -314,7 +333,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         """
         return self._partial_fit(X, y, sample_weight, X_std, X_cov, classes)
 
-    def predict(self, X, X_std=None, X_cov=None):
+    def predict(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> np.ndarray:
         """Predict the most probable class.
 
         Parameters
@@ -338,7 +359,31 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         return self.classes_[log_proba.argmax(axis=1)]
 
-    def predict_proba(self, X, return_std=False, X_std=None, X_cov=None):
+    @overload
+    def predict_proba(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict_proba(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict_proba(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict class probabilities, and their standard deviations if asked for.
 
         Parameters
@@ -367,20 +412,22 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             only if ``return_std``.
         """
         blocks = self._output_moments(X, X_std, X_cov)
-        tree, probas, stds = self._net.outputs, [], []
+        tree, probas, stds = self._tree, [], []
         for mu_z, var_y in blocks:
             proba = np.exp(tree.log_proba(mu_z, var_y))
-            probas.append(proba.mean(axis=0))
+            probas.append(proba.mean(axis=0).T)
             if return_std:
                 # Law of total variance over the members.
                 within = np.square(tree.proba_std(mu_z, var_y)).mean(axis=0)
-                stds.append(np.sqrt(within + proba.var(axis=0)))
-        dtype = self._net.layers[0].mu.dtype
+                stds.append(np.sqrt(within + proba.var(axis=0)).T)
+        dtype = self._net.dtype
         if return_std:
             return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
         return np.concatenate(probas).astype(dtype)
 
-    def predict_log_proba(self, X, X_std=None, X_cov=None):
+    def predict_log_proba(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> np.ndarray:
         """Predict logarithms of class probabilities.
 
         Parameters
@@ -403,11 +450,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         """
         blocks = []
         for mu_z, var_y in self._output_moments(X, X_std, X_cov):
-            log_proba = self._net.outputs.log_proba(mu_z, var_y)
-            blocks.append(logsumexp(log_proba, axis=0) - np.log(len(log_proba)))
-        return np.concatenate(blocks).astype(self._net.layers[0].mu.dtype)
+            log_proba = self._tree.log_proba(mu_z, var_y)
+            blocks.append((logsumexp(log_proba, axis=0) - np.log(len(log_proba))).T)
+        return np.concatenate(blocks).astype(self._net.dtype)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of rows whose class is predicted.
 
         Parameters
@@ -427,12 +474,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Accuracy, in [0, 1].
         """
         predicted = self.predict_log_proba(X).argmax(axis=1)
-        y = column_or_1d(as_labels(y))
-        check_consistent_length(predicted, y)
-        right = predicted == class_numbers(y, self.classes_, refuse=False)
-        return float(np.average(right, weights=check_weight(sample_weight, len(y))))
+        labels = column_or_1d(as_labels(y))
+        check_consistent_length(predicted, labels)
+        right = predicted == class_numbers(labels, self.classes_, refuse=False)
+        return float(np.average(right, weights=check_weight(sample_weight, len(labels))))
 
-    def log_likelihood(self, X, y, sample_weight=None, X_std=None, X_cov=None):
+    def log_likelihood(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> float:
         """Mean log probability of the classes y: minus the log-loss.
 
         Parameters
@@ -460,12 +514,12 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             The mean over the rows.
         """
         log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
-        y = column_or_1d(as_labels(y))
-        check_consistent_length(log_proba, y)
-        chosen = log_proba[np.arange(len(y)), class_numbers(y, self.classes_)]
-        return float(np.average(chosen, weights=check_weight(sample_weight, len(y))))
+        labels = column_or_1d(as_labels(y))
+        check_consistent_length(log_proba, labels)
+        chosen = log_proba[np.arange(len(labels)), class_numbers(labels, self.classes_)]
+        return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
 
-    def _validate_X_y(self, X, y, *, reset):
+    def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         X, y = validate_data(
             self, X, as_labels(y), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
@@ -473,7 +527,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             check_classification_targets(y)
         return X, y
 
-    def _validate_targets(self, y, *, first, incremental, classes):
+    def _validate_targets(
+        self, y: np.ndarray, *, first: bool, incremental: bool, classes: Any
+    ) -> np.ndarray:
         if not incremental:
             if not first and set(distinct_labels(y).tolist()) != set(self.classes_.tolist()):
                 raise ValueError(
@@ -496,7 +552,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         return class_numbers(y, self.classes_)
 
     @staticmethod
-    def _distinct_classes(classes) -> np.ndarray:
+    def _distinct_classes(classes: Any) -> np.ndarray:
         if np.ndim(classes) == 0 or len(classes) == 0:
             raise ValueError(f"classes must be a list of class labels; got {classes!r}.")
         found = distinct_labels(column_or_1d(as_labels(classes)))
@@ -507,8 +563,14 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _observation_model(self) -> ClassTree:
         return ClassTree(len(self.classes_), float(self.probit_scale))
 
-    def _output_moments(self, X, X_std, X_cov):
-        """Moments of the observed outputs in float64, block of rows by block."""
+    @property
+    def _tree(self) -> ClassTree:
+        return cast(ClassTree, self._net.outputs)
+
+    def _output_moments(
+        self, X: Any, X_std: Any, X_cov: Any
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Return float64 moments of the observed outputs, block of rows by block."""
         return (
             (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.reported_noise)
             for mu_z, var_z in self._moments(X, X_std, X_cov)

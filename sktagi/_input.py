@@ -1,23 +1,32 @@
-"""Checks of what is given beside X and y."""
+"""Rows as they are given: X, y, weights, errors of X; checks of everything beside parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sklearn
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import check_random_state
+
+from .engine.inputs import InputErrors
 
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 
 FEW = 4096  # numbers, beyond which the checks of scikit-learn cost little beside learning them
 
 __all__ = [
+    "MatrixLike",
+    "RandomState",
+    "RawRows",
     "check_X_cov",
     "check_X_std",
     "check_count",
     "check_coverage",
+    "check_missing_targets",
     "check_probabilities",
     "check_rng",
     "check_weight",
@@ -25,9 +34,36 @@ __all__ = [
     "known_frame",
 ]
 
+# What users give: arrays, lists, frames and sparse matrices; seeds and generators.
+MatrixLike: TypeAlias = ArrayLike | sparse.spmatrix | sparse.sparray
+RandomState: TypeAlias = int | np.random.RandomState | None
 
-def known_frame(X):
-    """X as given, or a pandas frame of it where scikit-learn would not see its column names.
+
+class RawRows(NamedTuple):
+    """Validated input of fit or partial_fit."""
+
+    X: np.ndarray | sparse.csr_array
+    y: np.ndarray  # (n, n_targets): values, NaN if not observed; or (n,): class numbers
+    weight: np.ndarray  # (n,)
+    errors: InputErrors | None  # of X, in its units
+
+    def observed_share(self) -> np.ndarray:
+        """Return the share of the weight that observes each target; of classes 1."""
+        if self.y.ndim == 1:
+            return np.ones(1)
+        return self.weight @ ~np.isnan(self.y) / self.weight.sum()
+
+    def positive(self) -> RawRows:
+        """Return the rows that have a weight: the others are as if they were not there."""
+        kept = self.weight.astype(self.X.dtype) > 0
+        if kept.all():
+            return self
+        errors = None if self.errors is None else self.errors.take(kept)
+        return RawRows(self.X[kept], self.y[kept], self.weight[kept], errors)
+
+
+def known_frame(X: Any) -> Any:
+    """Return X as given, or a pandas frame of it where scikit-learn would not see its column names.
 
     Polars frames that have no interchange protocol are known to scikit-learn from 1.9 on.
     """
@@ -41,10 +77,10 @@ def known_frame(X):
     return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
 
 
-def is_plain(values, n_columns: int | None) -> bool:
-    """Whether scikit-learn's checks would only hand these few numbers back, and take long for it.
+def is_plain(values: Any, n_columns: int | None) -> bool:
+    """Tell whether scikit-learn's checks would only hand these few numbers back, and take long.
 
-    A small matrix of ``n_columns``, or of targets (None), that holds finite numbers.
+    So it is with a small matrix of ``n_columns``, or of targets (None), of finite numbers.
     """
     return (
         type(values) is np.ndarray
@@ -57,8 +93,40 @@ def is_plain(values, n_columns: int | None) -> bool:
     )
 
 
-def check_weight(sample_weight, n_rows: int) -> np.ndarray:
-    """Weights of the rows as float64; None means ones."""
+def check_missing_targets(y: Any) -> np.ndarray | None:
+    """Return y as floats if some of several targets are missing; None if none is, or one target.
+
+    Refuses rows that have no target at all.
+    """
+    if getattr(y, "ndim", None) is None:
+        is_table = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) == 1
+    else:
+        is_table = y.ndim == 2
+    if not is_table or sparse.issparse(y):
+        return None
+    try:
+        if type(y).__module__.partition(".")[0] == "pandas":
+            values = y.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None  # refused elsewhere, with the reason
+    if values.ndim != 2 or values.shape[1] < 2:
+        return None
+    missing = np.isnan(values)
+    if not missing.any():
+        return None
+    without = np.flatnonzero(missing.all(axis=1))
+    if len(without):
+        first = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
+        raise ValueError(
+            f"y has {len(without)} rows with no observed target (NaN in all columns): rows {first}."
+        )
+    return values
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Return weights of the rows as float64; None means ones."""
     if sample_weight is None:
         return np.ones(n_rows)
     weight = _as_floats(sample_weight, "sample_weight")
@@ -75,8 +143,8 @@ def check_weight(sample_weight, n_rows: int) -> np.ndarray:
     return weight
 
 
-def check_X_std(X_std, X, names=None):
-    """Standard deviations of the inputs: (n, d), or (1, d) if they are the same for all rows.
+def check_X_std(X_std: Any, X: Any, names: Any = None) -> InputErrors | None:
+    """Return the errors of inputs with these standard deviations; None if all are zero.
 
     Columns of a frame, or entries of a series for all rows, must have the ``names`` of the
     features, in their order.
@@ -105,14 +173,15 @@ def check_X_std(X_std, X, names=None):
         raise ValueError(f"X_std has shape {shape}, which does not fit X: it must be {accepted}.")
     if not values.any():
         return None
-    if sparse.issparse(X_std):
-        return X_std
-    n_rows = shape[0] if len(shape) == 2 else 1
-    return np.broadcast_to(X_std, (n_rows, X.shape[1]))
+    with np.errstate(over="ignore"):  # refused later, with a clear error
+        if sparse.issparse(X_std):
+            return InputErrors(X_std.power(2))
+        n_rows = shape[0] if len(shape) == 2 else 1
+        return InputErrors(np.broadcast_to(np.square(X_std), (n_rows, X.shape[1])))
 
 
-def check_X_cov(X_cov, X, names=None):
-    """Covariance matrices of the inputs, (n, d, d); one for all rows is repeated as a view.
+def check_X_cov(X_cov: Any, X: Any, names: Any = None) -> InputErrors | None:
+    """Return the errors of inputs with these covariance matrices; None if all are zero.
 
     Rows and columns of a frame must have the ``names`` of the features, in their order.
     """
@@ -145,11 +214,10 @@ def check_X_cov(X_cov, X, names=None):
         raise ValueError("X_cov must be symmetric.")
     if not matrices.any():
         return None
-    matrices = (matrices + matrices.swapaxes(-1, -2)) / 2
-    return np.broadcast_to(matrices, shapes[1])
+    return InputErrors((matrices + matrices.swapaxes(-1, -2)) / 2)
 
 
-def _check_names(given, names, argument: str) -> None:
+def _check_names(given: Any, names: Iterable[str] | None, argument: str) -> None:
     """Refuse names other than those of the features; numbers are no names."""
     if names is None or given is None or callable(given):  # a list's index is a method
         return
@@ -159,30 +227,31 @@ def _check_names(given, names, argument: str) -> None:
         )
 
 
-def check_probabilities(values, name: str) -> np.ndarray:
-    """Probabilities strictly between 0 and 1, as a one-dimensional array."""
+def check_probabilities(values: ArrayLike, name: str) -> np.ndarray:
+    """Return probabilities strictly between 0 and 1, as a one-dimensional array."""
     probabilities = np.atleast_1d(_as_floats(values, name))
     if probabilities.ndim != 1 or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"{name} must lie between 0 and 1, both excluded; got {values!r}.")
     return probabilities
 
 
-def check_coverage(coverage) -> float:
-    """The probability that an interval holds: one number strictly between 0 and 1."""
+def check_coverage(coverage: Any) -> float:
+    """Return the probability that an interval holds: one number strictly between 0 and 1."""
     if np.ndim(coverage) != 0:
         raise ValueError(f"coverage must be one number; got {coverage!r}.")
     return float(check_probabilities(coverage, "coverage")[0])
 
 
-def check_count(value, name: str) -> int:
-    """A positive integer."""
+def check_count(value: Any, name: str) -> int:
+    """Return a positive integer."""
     is_int = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
     if not (is_int and value >= 1):
         raise ValueError(f"{name} must be an integer >= 1; got {value!r}.")
     return int(value)
 
 
-def check_rng(random_state) -> np.random.RandomState:
+def check_rng(random_state: Any) -> np.random.RandomState:
+    """Return a generator for a seed, a generator or None."""
     try:
         return check_random_state(random_state)
     except (TypeError, ValueError):
@@ -192,7 +261,7 @@ def check_rng(random_state) -> np.random.RandomState:
         ) from None
 
 
-def _as_floats(values, name: str) -> np.ndarray:
+def _as_floats(values: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

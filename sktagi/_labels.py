@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 __all__ = ["as_labels", "class_numbers", "distinct_labels"]
 
 
-def as_labels(y):
-    """``y`` as given, unless NumPy would change labels: tuples into rows, numbers into text."""
+def as_labels(y: Any) -> Any:
+    """Return ``y``, unless NumPy would change labels: tuples into rows, numbers into text."""
     if isinstance(y, (list, tuple)):
         kinds = {str if isinstance(label, str) else type(label) for label in y}
         if tuple in kinds or (str in kinds and len(kinds) > 1):
@@ -17,7 +20,7 @@ def as_labels(y):
 
 
 def distinct_labels(y: np.ndarray) -> np.ndarray:
-    """Sorted distinct labels; in order of appearance if they cannot be compared."""
+    """Return sorted distinct labels; in order of appearance if they cannot be compared."""
     if y.dtype.kind != "O":
         return np.unique(y)
     try:
@@ -32,7 +35,7 @@ def distinct_labels(y: np.ndarray) -> np.ndarray:
 
 
 def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np.ndarray:
-    """The position of each label in ``classes``; a label not there is refused, or -1."""
+    """Return the position of each label in ``classes``; a label not there is refused, or -1."""
     numbers = {label: k for k, label in enumerate(classes.tolist())}
     found, inverse = (y, slice(None)) if y.dtype.kind == "O" else np.unique(y, return_inverse=True)
     try:
@@ -45,7 +48,7 @@ def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np
     return position[inverse]
 
 
-def _object_array(values) -> np.ndarray:
+def _object_array(values: Sequence[Any]) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out

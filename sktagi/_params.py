@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from .engine.activations import ACTIVATIONS
 __all__ = ["check_params", "hidden_sizes"]
 
 
-def hidden_sizes(value) -> tuple[int, ...]:
-    """``hidden_layer_sizes`` as a tuple; one integer means one hidden layer."""
+def hidden_sizes(value: Any) -> tuple[int, ...]:
+    """Return ``hidden_layer_sizes`` as a tuple; one integer means one hidden layer."""
     try:
         sizes = list(value)
     except TypeError:
@@ -22,7 +23,7 @@ def hidden_sizes(value) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def check_params(params: dict) -> None:
+def check_params(params: dict[str, Any]) -> None:
     """Refuse a wrong type or range of any constructor parameter."""
     hidden_sizes(params["hidden_layer_sizes"])
     _one_of(params, "activation", tuple(ACTIVATIONS))
@@ -55,29 +56,29 @@ def check_params(params: dict) -> None:
         _refuse("verbose", verbose, "True, False or an integer >= 0")
 
 
-def _one_of(params: dict, name: str, accepted: tuple[str, ...]) -> None:
+def _one_of(params: dict[str, Any], name: str, accepted: tuple[str, ...]) -> None:
     if not (isinstance(params[name], str) and params[name] in accepted):
         _refuse(name, params[name], "one of " + ", ".join(map(repr, accepted)))
 
 
-def _refuse(name: str, value, accepted: str):
+def _refuse(name: str, value: Any, accepted: str) -> NoReturn:
     raise ValueError(f"{name} must be {accepted}; got {value!r}.")
 
 
-def _is_str(value, text: str) -> bool:
+def _is_str(value: Any, text: str) -> bool:
     return isinstance(value, str) and value == text
 
 
-def _is_real(value) -> bool:
+def _is_real(value: Any) -> bool:
     is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     return bool(is_number and abs(value) < np.inf)
 
 
-def _is_positive(value) -> bool:
-    """A positive number whose square is one too, even in single precision."""
+def _is_positive(value: Any) -> bool:
+    """Tell whether this is a positive number whose square is one too, even in single precision."""
     return _is_real(value) and 1e-15 <= value <= 1e15
 
 
-def _is_int(value, lowest: int) -> bool:
+def _is_int(value: Any, lowest: int) -> bool:
     is_int = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
     return bool(is_int and value >= lowest)

@@ -1,4 +1,4 @@
-"""Running scores of a stream: how well each row was predicted before it was learnt."""
+"""Running scores of a stream: how well each row was predicted before it was learned."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, *raised) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self.open_line:  # something was raised: its text begins on a line of its own
             self.out.write("\n")
             self.open_line = 0

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, Self, overload
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._base import BaseTAGI, Given
-from ._scaling import Moments
-from ._validation import check_count, check_coverage, check_probabilities, check_rng, is_plain
-from .engine.learning import bounded_noise
-from .engine.noise import GaussianOutputs
-from .engine.shape import standard_quantiles
-from .engine.units import rescale_outputs
+from ._base import BaseTAGI
+from ._input import (
+    MatrixLike,
+    RandomState,
+    check_count,
+    check_coverage,
+    check_missing_targets,
+    check_probabilities,
+    check_rng,
+    check_weight,
+    is_plain,
+)
+from .engine.observations import Gaussian
+from .engine.tails import standard_quantiles
 from .metrics import gaussian_log_likelihood
 
 __all__ = ["TAGIRegressor"]
@@ -46,7 +58,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         means one batch.
 
     batch_inference : {"joint", "independent"}, default="joint"
-        How a batch is learnt. ``"joint"`` conditions on all its rows at once and works for any
+        How a batch is learned. ``"joint"`` conditions on all its rows at once and works for any
         batch size. ``"independent"`` adds up what each row would do alone, as in the paper; it
         turns to joint inference for a batch, and an output, where that sum would overshoot. With
         full covariances it learns the rows of a batch one after the other.
@@ -133,13 +145,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         The epoch whose posterior was kept.
 
     train_scores_ : list of float
-        Mean log-likelihood of the training rows in each epoch, each batch before it was learnt.
+        Mean log-likelihood of the training rows in each epoch, each batch before it was learned.
 
     validation_scores_ : list of float, or None
         Mean log-likelihood of the validation rows after each epoch; None without early stopping.
 
     prequential_log_likelihood_ : float
-        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learnt:
+        Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learned:
         a test score without a test set. It is the mean over members of what each scores alone, in
         original units, since the network was drawn or ``fit``; NaN without streamed rows.
 
@@ -190,13 +202,23 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     True
     """
 
+    _y_ndim: int
+    _n_targets: int
+
     # With metadata routing enabled, a pipeline passes return_std on to predict.
     __metadata_request__predict = {"return_std": True}
 
-    def fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> Self:
         """Fit the network to rows X and targets y.
 
-        Ctrl-C ends training early: the estimator keeps what it has learnt so far, with a warning.
+        Ctrl-C ends training early: the estimator keeps what it has learned so far, with a warning.
 
         Parameters
         ----------
@@ -225,11 +247,18 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         return self._fit(X, y, sample_weight, X_std, X_cov)
 
-    def partial_fit(self, X, y, sample_weight=None, X_std=None, X_cov=None):
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> Self:
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
-        the rows in before they are learnt; the function that was learnt stays the same in the new
+        the rows in before they are learned; the function that was learned stays the same in the new
         units. Not for several threads at once; ``predict`` is.
 
         Parameters
@@ -259,7 +288,31 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         return self._partial_fit(X, y, sample_weight, X_std, X_cov)
 
-    def predict(self, X, return_std=False, X_std=None, X_cov=None):
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict the mean, and the standard deviation if asked for.
 
         Parameters
@@ -293,7 +346,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             return mean, np.sqrt(epistemic + aleatoric).astype(mean.dtype)
         return mean
 
-    def predict_variance(self, X, X_std=None, X_cov=None):
+    def predict_variance(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Split the predictive variance into the network's part and the noise's part.
 
         Parameters
@@ -322,7 +377,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         aleatoric = np.broadcast_to(aleatoric, epistemic.shape)
         return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
 
-    def predict_quantiles(self, X, quantiles, X_std=None, X_cov=None):
+    def predict_quantiles(
+        self,
+        X: MatrixLike,
+        quantiles: ArrayLike,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray:
         """Quantiles of the predictive distribution.
 
         They lie around predict's mean, in units of its std, as far as the errors of the rows that
@@ -352,10 +413,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             ``(n_samples, n_targets, n_quantiles)`` for several targets.
         """
         check_is_fitted(self)
-        widths = standard_quantiles(self._net.tails, check_probabilities(quantiles, "quantiles"))
+        widths = self._standard_quantiles(check_probabilities(quantiles, "quantiles"))
         return self._around_mean(X, widths, X_std, X_cov)
 
-    def predict_interval(self, X, coverage=0.9, X_std=None, X_cov=None):
+    def predict_interval(
+        self,
+        X: MatrixLike,
+        coverage: float = 0.9,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray:
         """Central interval that holds the target with probability ``coverage``.
 
         Its ends are two of `predict_quantiles`, which follow the shape of held-out errors: it may
@@ -384,17 +451,28 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         check_is_fitted(self)
         coverage = check_coverage(coverage)
-        lower = standard_quantiles(self._net.tails, np.array([(1 - coverage) / 2]))
+        lower = self._standard_quantiles(np.array([(1 - coverage) / 2]))
         return self._around_mean(X, np.hstack([lower, -lower]), X_std, X_cov)
 
-    def _around_mean(self, X, widths: np.ndarray, X_std, X_cov) -> np.ndarray:
-        """The mean and some standard deviations, (n_outputs or 1, n), more or less."""
+    def _standard_quantiles(self, quantiles: np.ndarray) -> np.ndarray:
+        calibration = self._net.calibration
+        return standard_quantiles(None if calibration is None else calibration.tails, quantiles)
+
+    def _around_mean(self, X: Any, widths: np.ndarray, X_std: Any, X_cov: Any) -> np.ndarray:
+        """Return the mean plus some standard deviations, (n_outputs or 1, n)."""
         mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         if self._y_ndim == 1:
             widths = widths[0]
         return mean[..., None] + std[..., None] * widths.astype(std.dtype)
 
-    def sample_y(self, X, n_samples=1, random_state=0, X_std=None, X_cov=None):
+    def sample_y(
+        self,
+        X: MatrixLike,
+        n_samples: int = 1,
+        random_state: RandomState = 0,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray:
         """Draw targets from the predictive distribution of each row.
 
         That is a Gaussian with predict's mean and std, without the shape of `predict_quantiles`;
@@ -429,7 +507,14 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         draws = check_rng(random_state).standard_normal((*mean.shape, n_samples))
         return (mean[..., None] + std[..., None] * draws).astype(mean.dtype)
 
-    def log_likelihood(self, X, y, sample_weight=None, X_std=None, X_cov=None):
+    def log_likelihood(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> float:
         """Mean log predictive density of y, that of a Gaussian with predict's mean and std.
 
         Parameters
@@ -459,25 +544,64 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
 
-    def __sklearn_tags__(self):
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination R² of the predictive mean.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets; with several, NaN where one was not observed.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            R², at most 1; the mean over the targets, each over the rows that observe it.
+        """
+        values = check_missing_targets(y)
+        mean = self.predict(X)
+        if values is None:
+            return float(r2_score(y, mean, sample_weight=sample_weight))
+        weight = check_weight(sample_weight, len(values))
+        scores = []
+        for truth, predicted in zip(values.T, mean.T, strict=True):
+            known = ~np.isnan(truth)
+            if known.sum() > 1:  # R² of fewer rows is not defined
+                scores.append(r2_score(truth[known], predicted[known], sample_weight=weight[known]))
+        return float(np.mean(scores)) if scores else float("nan")
+
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _validate_X_y(self, X, y, *, reset):
+    def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         if not reset and self._is_plain(X) and is_plain(y, None) and len(X) == len(y):
             return X, y
-        return validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
+        values = check_missing_targets(y)
+        X, y = validate_data(
+            self, X, y if values is None else np.nan_to_num(values, posinf=np.inf, neginf=-np.inf),
+            reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
             multi_output=True, y_numeric=True,
         )  # fmt: skip
+        return X, y if values is None else values
 
-    def _validate_targets(self, y, *, first, incremental, classes):
+    def _validate_targets(
+        self, y: np.ndarray, *, first: bool, incremental: bool, classes: Any
+    ) -> np.ndarray:
         y = np.asarray(y, dtype=np.float64)
         columns = y.reshape(len(y), -1)
         if first or not incremental:
             if not first and columns.shape[1] != self.n_outputs_:
                 raise ValueError(self._other_targets(columns.shape[1]))
+            unseen = np.flatnonzero(np.isnan(columns).all(axis=0))
+            if len(unseen) and not incremental:
+                raise ValueError(f"y has targets that no row observes: columns {unseen.tolist()}.")
             self._y_ndim = y.ndim
             self._n_targets = columns.shape[1]
         elif columns.shape[1] != self._n_targets:
@@ -487,55 +611,25 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _other_targets(self, n_targets: int) -> str:
         return f"y has {n_targets} targets, but the estimator is fitted to {self._n_targets}."
 
-    def _observation_model(self) -> GaussianOutputs:
-        return GaussianOutputs(self._n_targets)
+    def _observation_model(self) -> Gaussian:
+        return Gaussian(self._n_targets)
 
-    def _start_statistics(self, data: Given) -> None:
-        super()._start_statistics(data)
-        self._y_moments = Moments.empty(self._n_targets)
-
-    def _update_statistics(self, data: Given) -> None:
-        super()._update_statistics(data)
-        if self.standardize:
-            self._y_moments = self._y_moments.updated(data.y, data.weight, "y")
-
-    def _statistics(self):
-        return (*super()._statistics(), self._y_moments)
-
-    def _set_statistics(self, statistics) -> None:
-        self._x_moments, self._y_moments = statistics
-
-    def _change_units(self, net, before) -> None:
-        super()._change_units(net, before)
-        change = before[1].change_to(self._y_moments)
-        if change.is_none:
-            return
-        rescale_outputs(net.layers[-1], change)
-        if net.learn_noise:  # a sigma_v that is given is in the new units already
-            net.noise_var[...] = bounded_noise(net.noise_var / np.square(change.ratio))
-
-    def _targets_have_units(self) -> bool:
-        return not self.standardize or bool(self._y_moments.deviation.any())
-
-    def _score_offset(self) -> float:
-        return -float(np.log(self._y_moments.scale).sum())
-
-    def _standardised_targets(self, y, dtype):
-        return self._y_moments.standardise(y, dtype)
-
-    def _predictive(self, X, X_std, X_cov):
-        """Mean, variance of the network and variance of the noise, in original units."""
+    def _predictive(
+        self, X: Any, X_std: Any, X_cov: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean, variance of the network and variance of the noise, in original units."""
         blocks = self._moments(X, X_std, X_cov)
-        scale, center = self._y_moments.scale, self._y_moments.mean
+        scaling, dtype = self._scaling, self._net.dtype
         means, variances = [], []
         for mu_z, var_z in blocks:
-            dtype = mu_z.dtype
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
-            means.append(mu_z.mean(axis=0) * scale + center)
             # Law of total variance over the members.
-            variances.append((var_z.mean(axis=0) + mu_z.var(axis=0)) * np.square(scale))
+            moments = scaling.original(mu_z.mean(axis=0), var_z.mean(axis=0) + mu_z.var(axis=0))
+            means.append(moments[0].T)
+            variances.append(moments[1].T)
         mean, epistemic = np.concatenate(means).astype(dtype), np.concatenate(variances)
-        aleatoric = self._net.reported_noise[:, 0].mean(axis=0) * np.square(scale)
+        noise_var = self._net.reported_noise.mean(axis=0)
+        aleatoric = scaling.original(np.zeros_like(noise_var), noise_var)[1][:, 0]
         if self._y_ndim == 1:
             return mean[:, 0], epistemic[:, 0], aleatoric[0]
         return mean, epistemic, aleatoric

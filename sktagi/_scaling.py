@@ -1,32 +1,37 @@
-"""Centre and scale columns with weighted, running statistics."""
+"""Centre and scale features and targets with weighted, running statistics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .engine.units import Change
+from .engine.inputs import InputErrors
+from .engine.noise import bounded_noise
+from .engine.posterior import Network
+from .engine.rescaling import Change
 
-__all__ = ["Moments"]
+__all__ = ["Moments", "Scaling"]
 
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 ROUNDING = 10 * float(np.finfo(np.float64).eps)  # a spread below, relative to the mean, is none
+BLOCK_ROWS = 4096
 
 
 @dataclass(eq=False)
 class Moments:
-    """Weight, mean and summed squared deviation of the columns seen so far.
+    """Weight, mean and summed squared deviation of the columns seen so far, each (n_columns,).
 
     Columns of sparse data are not centred: their ``mean`` stays zero, and the deviation is taken
-    about zero. Statistics are float64 whatever the data's type. ``since`` is the weight of the rows
-    seen since a column first varied, or last outgrew its spread. Statistics of more rows are a new
-    object: these do not change.
+    about zero. Statistics are float64 whatever the data's type. NaN is a value that was not
+    observed. ``since`` is the weight of the rows seen since a column first varied, or last outgrew
+    its spread. Statistics of more rows are a new object: these do not change.
     """
 
-    weight: float
+    weight: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
     since: np.ndarray
@@ -34,32 +39,25 @@ class Moments:
 
     @classmethod
     def empty(cls, n_columns: int, *, centered: bool = True) -> Moments:
+        """Return the statistics of no rows."""
         zeros = np.zeros(n_columns)
-        return cls(0.0, zeros, zeros, zeros, centered)
+        return cls(zeros, zeros, zeros, zeros, centered)
 
-    def updated(self, values, weight: np.ndarray, name: str) -> Moments:
-        """Statistics of the rows seen so far and these."""
+    def updated(self, values: Any, weight: np.ndarray, name: str) -> Moments:
+        """Return the statistics of the rows seen so far and these."""
         weight = weight.astype(np.float64)
-        added = float(weight.sum())
         if sparse.issparse(values) and self.centered:
             values = values.toarray()
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.centered:
                 squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
-                mean, deviation = np.zeros_like(self.mean), squares.T @ weight
-            elif len(values) == 1:
-                mean, deviation = values[0].astype(np.float64), 0.0
+                rows = weight.sum(), np.zeros_like(self.mean), squares.T @ weight
             else:
-                # Relative to the first row: a constant column has no deviation, not even rounding.
-                first = values[0].astype(np.float64)
-                blocks = [slice(k, k + 4096) for k in range(0, len(values), 4096)]
-                offset = sum(weight[b] @ (values[b] - first) for b in blocks) / added
-                mean = first + offset
-                deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
-            new = self._joined(added, mean, deviation, added)
-            if added:
-                starts = self._constant | self._outgrown_by(new)
-                new.since = np.where(starts, added, new.since)
+                rows = _moments_of(values, weight)
+            added = rows[0]
+            new = self._joined(*rows, added)
+            starts = self._constant | self._outgrown_by(new)
+            new.since = np.where(starts & (added > 0), added, new.since)
         if not np.isfinite(new.deviation).all():  # of the mean, if that overflows, too
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
@@ -68,34 +66,36 @@ class Moments:
         return new
 
     def joined(self, other: Moments) -> Moments:
-        """Statistics of the rows of both (Chan et al., 1979)."""
+        """Return the statistics of the rows of both (Chan et al., 1979)."""
         return self._joined(other.weight, other.mean, other.deviation, other.since)
 
-    def _joined(self, weight: float, mean: np.ndarray, deviation, since) -> Moments:
-        """With other rows, whose deviation and ``since`` may be one number for all columns."""
+    def _joined(self, weight: Any, mean: np.ndarray, deviation: Any, since: Any) -> Moments:
+        """Join other rows; their numbers may be one for all columns."""
         total = self.weight + weight
-        if total == 0:
-            return self
+        counted = np.where(total > 0, total, 1)
         shift = mean - self.mean
         between = np.square(shift)
-        between *= self.weight * weight / total
+        between *= self.weight * weight / counted
         return Moments(
             total,
-            self.mean + shift * (weight / total),
+            self.mean + shift * (weight / counted),
             self.deviation + deviation + between,
             self.since + since,
             self.centered,
         )
 
     def without(self, other: Moments) -> Moments:
-        """Statistics of the rows that ``other``, an earlier state of these, had not seen."""
+        """Return the statistics of the rows that ``other``, an earlier state, had not seen."""
         left = self.weight - other.weight
-        if other.weight == 0 or left <= 0:
-            return self if other.weight == 0 else self.empty(len(self.mean), centered=self.centered)
+        some = left > 0
+        left = np.where(some, left, 1)
         mean = self.mean + (self.mean - other.mean) * (other.weight / left)
-        between = np.square(mean - other.mean) * (other.weight * left / self.weight)
+        between = np.square(mean - other.mean) * (other.weight * left / (other.weight + left))
         deviation = np.maximum(self.deviation - other.deviation - between, 0)
         since = np.maximum(self.since - other.since, 0)
+        left, mean, deviation, since = (
+            np.where(some, a, 0) for a in (left, mean, deviation, since)
+        )
         return Moments(left, mean, deviation, since, self.centered)
 
     @cached_property
@@ -105,7 +105,7 @@ class Moments:
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        return np.sqrt(self.deviation / self.weight) if self.weight else np.zeros_like(self.mean)
+        return np.sqrt(self.deviation / np.where(self.weight > 0, self.weight, 1))
 
     @cached_property
     def _constant(self) -> np.ndarray:
@@ -116,10 +116,10 @@ class Moments:
         return new._spread > np.sqrt(np.maximum(self.since, 1)) * self._spread
 
     def change_to(self, new: Moments) -> Change:
-        """From the units of these statistics to those of ``new``.
+        """Return the change from the units of these statistics to those of ``new``.
 
         None for a column whose old units are a guess of a few rows, or were outgrown at once: what
-        was learnt in them says nothing about the new ones, and the prior is the same in any.
+        was learned in them says nothing about the new ones, and the prior is the same in any.
         """
         ratio = new.scale / self.scale
         shift = (new.mean - self.mean) / self.scale
@@ -131,17 +131,139 @@ class Moments:
         shift[unsettled] = 0
         return Change(ratio, shift)
 
-    def standardise(self, values, dtype) -> np.ndarray:
-        """Centred and scaled copy of dense ``values`` in ``dtype``."""
-        out = np.empty(values.shape, dtype=dtype)
-        self.standardise_into(values, out)
-        return out
-
-    def standardise_into(self, values, out: np.ndarray) -> None:
-        """The same, written into an array."""
-        if self.weight == 0:  # nothing to go by, or not asked for
+    def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Write centred and scaled values into ``out``."""
+        if not self.weight.any():  # nothing to go by, or not asked for
             out[...] = values
-            return
+            return out
         # In float64 before it is rounded: a large mean does not swallow the spread.
         np.subtract(values, self.mean, out=out, casting="same_kind")
         np.divide(out, self.scale, out=out, casting="same_kind")
+        return out
+
+
+def _moments_of(values: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray, Any]:
+    """Return weight, mean and deviation of some rows, the first and last maybe one for all."""
+    total = weight.sum()
+    # Relative to the first row: a constant column has no deviation, not even rounding.
+    first = values[0].astype(np.float64)
+    if len(values) == 1 and not np.isnan(first).any():
+        return total, first, 0.0
+    blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, len(values), BLOCK_ROWS)]
+    offset = sum(weight[b] @ (values[b] - first) for b in blocks) / total
+    if np.isnan(offset).any():  # or too large
+        return _moments_of_observed(values, weight)
+    return (
+        total,
+        first + offset,
+        sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks),
+    )
+
+
+def _moments_of_observed(
+    values: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return weight, mean and deviation of each column, without values that are NaN."""
+    missing = np.isnan(values)
+    first = values[missing.argmin(axis=0), np.arange(values.shape[1])].astype(np.float64)
+    first = np.where(np.isnan(first), 0, first)
+    total = weight @ ~missing
+    counted = np.where(total > 0, total, 1)
+    offset = weight @ np.where(missing, 0, values - first) / counted
+    deviation = weight @ np.where(missing, 0, np.square(values - first - offset))
+    return total, first + offset, deviation
+
+
+class Scaling(NamedTuple):
+    """The units of the network: statistics of features and targets, which it is standardised by.
+
+    Statistics of no rows leave everything as it is.
+    """
+
+    x: Moments
+    y: Moments | None  # None: targets are classes
+
+    @classmethod
+    def empty(cls, X: Any, y: np.ndarray) -> Scaling:
+        """Return the units of no rows, for features and targets like these."""
+        x_moments = Moments.empty(X.shape[1], centered=not sparse.issparse(X))
+        return cls(x_moments, None if y.ndim == 1 else Moments.empty(y.shape[1]))
+
+    def updated(self, X: Any, y: np.ndarray, weight: np.ndarray) -> Scaling:
+        """Return the units of the rows seen so far and these."""
+        x_moments = self.x.updated(X, weight, "X")
+        return Scaling(x_moments, None if self.y is None else self.y.updated(y, weight, "y"))
+
+    def joined(self, other: Scaling) -> Scaling:
+        """Return the units of the rows of both."""
+        return self._combined(other, Moments.joined)
+
+    def without(self, other: Scaling) -> Scaling:
+        """Return the units of the rows that ``other``, an earlier state, had not seen."""
+        return self._combined(other, Moments.without)
+
+    def _combined(self, other: Scaling, combine: Any) -> Scaling:
+        y = None if self.y is None else combine(self.y, other.y)
+        return Scaling(combine(self.x, other.x), y)
+
+    @property
+    def targets_have_units(self) -> bool:
+        """False as long as targets have no spread to measure them in."""
+        return self.y is None or not self.y.weight.any() or bool(self.y.deviation.any())
+
+    def inputs(
+        self, X: Any, errors: InputErrors | None, dtype: np.typing.DTypeLike
+    ) -> tuple[Any, InputErrors | None]:
+        """Return inputs of the network, (n, n_features + 1) with a column of ones, and errors."""
+        if sparse.issparse(X) and self.x.centered and self.x.weight.any():
+            X = X.toarray()
+        x: Any
+        if sparse.issparse(X):
+            scaled = X.multiply(1 / self.x.scale).astype(dtype)
+            x = sparse.hstack([scaled, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
+            x.sum_duplicates()
+        else:
+            x = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
+            self.x.standardise(X, x[:, :-1])
+            x[:, -1] = 1
+        if errors is None:
+            return x, None
+        if isinstance(x, np.ndarray):
+            errors = errors.to_dense()
+        name = "X_cov" if errors.are_covariances else "X_std"
+        errors = errors.scaled(self.x.scale, dtype)
+        if not errors.is_finite():
+            raise ValueError(f"{name} is too large: a variance is not a finite {dtype} number.")
+        return x, errors
+
+    def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> np.ndarray:
+        """Return targets in units of the network; class numbers are."""
+        return y if self.y is None else self.y.standardise(y, np.empty(y.shape, dtype))
+
+    def original(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances (n_targets, rows) of targets in original units."""
+        assert self.y is not None
+        scale = self.y.scale[:, None]
+        return mean * scale + self.y.mean[:, None], var * np.square(scale)
+
+    def score_offset(self, observed_share: np.ndarray) -> float:
+        """Return the mean log-likelihood in original units minus that in the network's.
+
+        ``observed_share`` (n_targets,) is the share of the rows that observe each target.
+        """
+        return 0.0 if self.y is None else -float((observed_share * np.log(self.y.scale)).sum())
+
+    def carry_over(self, net: Network, new: Scaling) -> None:
+        """Let a network in these units say the same in ``new`` ones, in place."""
+        change = self.x.change_to(new.x)
+        if not change.is_none:
+            net.layers[0].rescale_inputs(change)
+        if self.y is None or new.y is None:
+            return
+        change = self.y.change_to(new.y)
+        if change.is_none:
+            return
+        net.layers[-1].rescale_outputs(change)
+        if net.noise_is_learned:  # a sigma_v that is given is in the new units already
+            ratio = change.ratio[:, None]
+            net.noise_var[...] = bounded_noise(net.noise_var / np.square(ratio))

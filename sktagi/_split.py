@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -10,11 +12,19 @@ from .engine.keys import join_keys, row_keys
 __all__ = ["hold_out"]
 
 
-def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
-    """Training rows (members, n), padded with -1, and validation rows of each member.
+def hold_out(
+    X: Any,
+    y: np.ndarray,
+    fraction: float,
+    n_members: int,
+    rng: np.random.RandomState,
+    *,
+    stratify: bool,
+) -> tuple[np.ndarray, list[np.ndarray] | None]:
+    """Return training rows (members, n), padded with -1, and validation rows of each member.
 
     The share is counted in distinct rows, and copies of a row stay together: none of them is
-    learnt in training and met again in validation, and a row of weight two is held out as the
+    learned in training and met again in validation, and a row of weight two is held out as the
     same row given twice. Members hold out different rows as long as there are enough. With
     ``stratify`` the classes ``y`` are held out in proportion. Returns ``(train, None)`` if there
     are fewer than two distinct rows.
@@ -49,8 +59,8 @@ def hold_out(X, y, fraction: float, n_members: int, rng, *, stratify: bool):
     return padded, validation
 
 
-def _canonical_order(X, y) -> np.ndarray:
-    """An order of distinct rows that depends neither on the order they came in nor on units.
+def _canonical_order(X: Any, y: np.ndarray) -> np.ndarray:
+    """Return an order of distinct rows that depends neither on the order they came in nor on units.
 
     By a random projection of the features over their spread, to single precision, then by y, and
     at last by all digits of the projection.

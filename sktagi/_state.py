@@ -4,17 +4,20 @@ The parameters and public attributes of an estimator are saved as they are. Priv
 into dicts of arrays, numbers and strings, so that a file does not depend on classes of this
 package other than the estimators: ``{"sktagi": kind, ...}`` holds the fields of that kind.
 
-Version 1
+Version 2
 ---------
 ``_net``
     ``Network``: ``layers``, a list of ``Layer`` with ``mu`` and ``var``, (members, n_in + 1,
     n_out), the last row the bias, and ``var_prior``, (n_in + 1, 1), or of ``FullLayer`` with
     ``cov``, (members, P, P), and ``fading``, (members,), for ``var``; ``activation``, a name;
-    ``outputs``, ``GaussianOutputs`` or ``ClassTree``; ``noise_var``; ``learn_noise``;
-    ``rows_learned``; ``temperature`` and ``noise_scale``, factors of predictions; ``tails``, the
-    shares of errors outside the intervals that leave ``TAILS`` of a Gaussian outside, or None.
-``_x_moments``, ``_y_moments`` (regressor)
-    ``Moments``: the running statistics of features and targets.
+    ``outputs``, ``Gaussian`` or ``ClassTree``; ``noise_var``, (members, n_noise, 1);
+    ``noise_is_learned``; ``rows_learned``, (members, n_noise, 1); ``calibration``, a
+    ``Calibration`` or None: ``temperature`` and ``noise_scale``, (n_noise, 1), factors of
+    predictions, and ``tails``, the shares of errors outside the intervals that leave ``TAILS`` of a
+    Gaussian outside, (levels, n_outputs).
+``_scaling``
+    ``Scaling``: ``x`` and ``y``, ``Moments``, the running statistics of features and of targets;
+    None in the place of class labels.
 ``_prequential``
     ``Prequential``: the sums behind the scores of the stream.
 ``_origin``
@@ -23,85 +26,56 @@ Version 1
     Plain values.
 ``_state_version``, ``_saved_by``
     The version of the state, and that of the package that wrote it.
+
+Version 1 is read, too: what it had otherwise is in ``_FROM_VERSION_1``.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ._origin import Origin
 from ._prequential import Prequential
-from ._scaling import Moments
+from ._scaling import Moments, Scaling
 from ._version import __version__
 from .engine.activations import ACTIVATIONS
-from .engine.full import FullLayer
-from .engine.learning import Network
-from .engine.network import Layer
-from .engine.noise import GaussianOutputs
+from .engine.observations import Gaussian
+from .engine.posterior import Calibration, FullLayer, Layer, Network
+from .engine.tails import gaussian_tails
 from .engine.tree import ClassTree
 
-__all__ = ["STATE_VERSION", "Origin", "from_plain", "to_plain"]
+__all__ = ["STATE_VERSION", "from_plain", "to_plain"]
 
-STATE_VERSION = 1
-
-
-class Origin(NamedTuple):
-    """Where training started: what merging needs to know of it."""
-
-    digest: str
-    statistics: Sequence[Moments]
-    rows_learned: np.ndarray
-    n_samples_seen: int
-    prequential: Prequential
-
-    @classmethod
-    def of(cls, net: Network, statistics, n_samples_seen: int, prequential) -> Origin:
-        digest = hashlib.blake2b(digest_size=16)
-        arrays = [net.noise_var, net.rows_learned]
-        for layer in net.layers:
-            arrays += [values for name, values in layer._asdict().items() if name != "var_prior"]
-        for moments in statistics:
-            arrays += [np.array(moments.weight), moments.mean, moments.deviation]
-        for array in arrays:
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(_fingerprint(array))
-        return cls(
-            digest.hexdigest(), statistics, net.rows_learned.copy(), n_samples_seen, prequential
-        )
-
-
-def _fingerprint(array: np.ndarray) -> bytes:
-    """The bits of an array; those of a matrix summed over its rows, which tells draws apart too."""
-    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
-    return bits.sum(axis=-2, dtype=np.uint64).tobytes() if bits.ndim > 1 else bits.tobytes()
-
+STATE_VERSION = 2
 
 # Kinds, and the arguments that make one.
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Network": (Network, tuple(field.name for field in fields(Network))),
-    "Layer": (Layer, Layer._fields),
-    "FullLayer": (FullLayer, FullLayer._fields),
-    "GaussianOutputs": (GaussianOutputs, ("n_outputs",)),
+    "Layer": (Layer, tuple(field.name for field in fields(Layer))),
+    "FullLayer": (FullLayer, tuple(field.name for field in fields(FullLayer))),
+    "Calibration": (Calibration, Calibration._fields),
+    "Gaussian": (Gaussian, ("n_outputs",)),
     "ClassTree": (ClassTree, ("n_classes", "probit_scale")),
     "Moments": (Moments, tuple(field.name for field in fields(Moments))),
+    "Scaling": (Scaling, Scaling._fields),
     "Prequential": (Prequential, Prequential._fields),
     "Origin": (Origin, Origin._fields),
 }
 _ACTIVATION_NAMES = {function: name for name, function in ACTIVATIONS.items()}
 
 
-def to_plain(state: dict) -> dict:
-    """What is saved of an estimator with the attributes ``state``."""
+def to_plain(state: dict[str, Any]) -> dict[str, Any]:
+    """Return what is saved of an estimator with the attributes ``state``."""
     saved = {name: _encode(v) if name.startswith("_") else v for name, v in state.items()}
     return {**saved, "_state_version": STATE_VERSION, "_saved_by": __version__}
 
 
-def from_plain(saved: dict, name: str) -> dict:
-    """The attributes of a saved estimator; refuses what a later version has written."""
+def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the attributes of a saved estimator; refuse what a later version has written."""
     state = dict(saved)
     version, saved_by = state.pop("_state_version", 1), state.pop("_saved_by", "")
     if version > STATE_VERSION:
@@ -109,7 +83,11 @@ def from_plain(saved: dict, name: str) -> dict:
             f"This {name} was saved by sktagi {saved_by} with state version {version}; sktagi "
             f"{__version__} reads state versions up to {STATE_VERSION}. Upgrade sktagi to load it."
         )
-    return {name: _decode(v) if name.startswith("_") else v for name, v in state.items()}
+    changes = _FROM_VERSION_1 if version == 1 else {}
+    state = {name: _decode(v, changes) if name.startswith("_") else v for name, v in state.items()}
+    if "_x_moments" in state:  # version 1
+        state["_scaling"] = Scaling(state.pop("_x_moments"), state.pop("_y_moments", None))
+    return state
 
 
 def _encode(value: Any) -> Any:
@@ -124,12 +102,62 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, changes: dict[str, Callable[..., Any]]) -> Any:
     if isinstance(value, list):
-        return [_decode(item) for item in value]
+        return [_decode(item, changes) for item in value]
     if not (isinstance(value, dict) and "sktagi" in value):
         return value
-    arguments = {name: _decode(v) for name, v in value.items() if name != "sktagi"}
-    if value["sktagi"] == "activation":
+    kind = value["sktagi"]
+    arguments = {name: _decode(v, changes) for name, v in value.items() if name != "sktagi"}
+    if kind == "activation":
         return ACTIVATIONS[arguments["name"]]
-    return _KINDS[value["sktagi"]][0](**arguments)
+    make = changes.get(kind) or _KINDS[kind][0]
+    return make(**arguments)
+
+
+# Version 1
+
+
+def _network_1(
+    layers: list[Layer | FullLayer],
+    activation: Any,
+    outputs: Any,
+    noise_var: np.ndarray,
+    learn_noise: bool,
+    rows_learned: np.ndarray,
+    temperature: float,
+    noise_scale: Any,
+    tails: np.ndarray | None,
+) -> Network:
+    """Noise was (members, 1, n_noise), and the calibration three fields."""
+    noise_var = np.ascontiguousarray(noise_var.swapaxes(-1, -2))
+    calibration = None
+    if tails is not None or temperature != 1 or np.any(noise_scale != 1):
+        tails = gaussian_tails(outputs.n_outputs) if tails is None else tails
+        scale = np.broadcast_to(noise_scale, (1, outputs.n_noise)).T.copy()
+        calibration = Calibration(temperature, scale, tails)
+    rows_learned = np.broadcast_to(rows_learned, noise_var.shape).copy()
+    return Network(
+        layers, activation, outputs, noise_var, learn_noise, rows_learned, calibration
+    )  # fmt: skip
+
+
+def _moments_1(weight: float, mean: np.ndarray, **others: Any) -> Moments:
+    """There was one weight for all columns."""
+    return Moments(np.full(len(mean), weight), mean, **others)
+
+
+def _origin_1(statistics: Any, rows_learned: np.ndarray, **others: Any) -> Origin:
+    """Units were a list of statistics, and there was one count for all targets."""
+    x, y = (*statistics, None)[:2]
+    n_noise = 1 if y is None else len(y.mean)
+    rows_learned = rows_learned.repeat(n_noise, axis=1)
+    return Origin(scaling=Scaling(x, y), rows_learned=rows_learned, **others)
+
+
+_FROM_VERSION_1: dict[str, Callable[..., Any]] = {
+    "Network": _network_1,
+    "GaussianOutputs": Gaussian,
+    "Moments": _moments_1,
+    "Origin": _origin_1,
+}

@@ -1,44 +1,45 @@
 """Train on rows that are spread over the workers of a dask cluster.
 
 Every partition is a shard that stays where it is. In each epoch every shard learns from the same
-posterior, and what they have learnt is merged: one exchange of parameters, however many rows.
+posterior, and what they have learned is merged: one exchange of parameters, however many rows.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from copy import copy
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from ._base import Given
+from ._base import BaseTAGI
+from ._input import RawRows, check_rng
 from ._labels import as_labels, distinct_labels
 from ._params import check_params
 from ._progress import Progress
-from ._validation import check_rng
+from ._scaling import Scaling
 from .engine.calibration import HeldOut, predict_held_out, set_calibration
-from .engine.learning import (
-    NOISE_VAR_RANGE,
-    Network,
-    Rows,
-    Settings,
-    batches,
-    learn_rows,
-    predict_moments,
-)
+from .engine.fast import threads_for_layers
+from .engine.learning import Learner, Settings
 from .engine.merging import merge_networks
-from .engine.training import MIN_ROWS_FOR_NOISE, EarlyStopping, History
+from .engine.noise import MIN_ROWS_FOR_NOISE, NOISE_FACTORS, best_on_grid, bounded_noise
+from .engine.posterior import Network
+from .engine.predicting import predict_moments
+from .engine.rows import Rows, n_observed, slices
+from .engine.training import train
 
 __all__ = ["fit_shards"]
 
-# Standard deviations of the noise that validation rows are asked about, over the present one.
-NOISE_FACTORS = np.exp(np.linspace(-1, 1, 73) * (1 + 1 / 8 + 1 / 64) * np.log(8.0))  # as for fit
+BLOCK_ROWS = 4096  # scored at once
+
+Estimator = TypeVar("Estimator", bound=BaseTAGI)
 
 
-def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
+def fit_shards(
+    estimator: Estimator, X: Any, y: Any, *, sample_weight: Any = None, client: Any = None
+) -> Estimator:
     """Fit an estimator to partitioned rows, in parallel on the workers that hold them.
 
     Each partition holds out ``validation_fraction`` of its own rows. An epoch is one pass of every
@@ -111,30 +112,27 @@ def fit_shards(estimator, X, y, *, sample_weight=None, client=None):
     ]
     summaries = client.gather(client.map(_summary, shards, pure=False))
     fitted = _checked_alike(summaries)
-    fitted._set_statistics(
-        tuple(
-            reduce(lambda a, b: a.joined(b), parts)
-            for parts in zip(*(s.estimator._statistics() for s in summaries), strict=True)
-        )
-    )
+    scaling = reduce(Scaling.joined, [s.estimator._scaling for s in summaries])
     dtype = np.result_type(*(s.dtype for s in summaries))
-    like = Given(np.empty((0, fitted.n_features_in_), dtype), np.empty(0), np.empty(0), None)
-    net = fitted._draw_network(like, member_rngs)
-    fitted._set_origin(net)
-    shards = client.map(_rows_of, shards, fitted=fitted, net=net, pure=False)
+    net = fitted._draw_network(fitted.n_features_in_, dtype, member_rngs)
+    fitted._scaling = scaling
+    shards = client.map(_standardised, shards, fitted=fitted, net=net, pure=False)
 
-    history = _epochs(client, fitted, net, shards, summaries, member_rngs)
-    if history.validation_scores and not net.outputs.shared_noise:
-        _calibrate(client, net, shards)
-    if history.interrupted:
-        warnings.warn(
-            f"Training interrupted in epoch {history.n_iter + 1}; the estimator keeps what it has "
-            "learnt so far.",
-            stacklevel=2,
-        )
-    fitted._set_history(history)
-    fitted.n_samples_seen_ = sum(s.n_rows for s in summaries)
-    fitted._keep(net)
+    weights = [s.weight for s in summaries]
+    share = np.average([s.observed_share for s in summaries], axis=0, weights=weights)
+    offset = scaling.score_offset(share)
+    cluster = _Cluster(client, fitted, net, shards, summaries, member_rngs)
+    name = f"{type(fitted).__name__} on {len(shards)} shards"
+    progress = Progress(name, fitted.max_iter, offset, fitted.verbose, cluster.holds_out)
+    with progress:
+        history = train(net, cluster, fitted._plan(), on_epoch=progress)
+        if history.validation_scores and scaling.y is not None:
+            cluster.calibrate(net)
+        progress.close(history)
+    fitted._warn_if_interrupted(history, stacklevel=3)
+    fitted._set_history(history, offset)
+    fitted._accept(net)
+    fitted._begin(net, scaling, sum(s.n_rows for s in summaries))  # as whatever was merged
     return fitted
 
 
@@ -145,21 +143,22 @@ class _Shard(NamedTuple):
     """Rows of a partition, and which of them each member learns and holds out."""
 
     estimator: Any  # validated on these rows, with their statistics
-    rows: Any  # Given, and standardised Rows later
-    train: np.ndarray
+    rows: Any  # RawRows, and standardised Rows later
+    order: np.ndarray
     validation: list[np.ndarray] | None
 
 
 class _Summary(NamedTuple):
     estimator: Any
-    dtype: np.dtype
+    dtype: np.dtype[Any]
     n_rows: int
     weight: float
+    observed_share: np.ndarray  # (n_targets,)
     n_train: int
-    n_validation: int
+    n_validation: np.ndarray  # (n_targets,): rows that every member can validate with, at least
 
 
-class _Learnt(NamedTuple):
+class _Learned(NamedTuple):
     """What a shard sends back: a posterior, and sums over rows for each member."""
 
     net: Network | None
@@ -169,12 +168,12 @@ class _Learnt(NamedTuple):
     validation_weight: np.ndarray | None
 
 
-def _block(X, y, sample_weight=None):
+def _block(X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     return X, y, sample_weight
 
 
-def _contents(block, labelled: bool):
-    """Whether a partition has rows that count, and the classes of all its rows."""
+def _contents(block: Any, labelled: bool) -> tuple[bool, Any]:
+    """Tell whether a partition has rows that count, and the classes of all its rows."""
     X, y, sample_weight = block
     counts = X.shape[0] > 0 and (
         sample_weight is None or bool((np.asarray(sample_weight) != 0).any())
@@ -182,7 +181,7 @@ def _contents(block, labelled: bool):
     return counts, distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled and len(y) else ()
 
 
-def _shard(block, estimator, classes, seed: int) -> _Shard:
+def _shard(block: Any, estimator: BaseTAGI, classes: Any, seed: int) -> _Shard:
     X, y, sample_weight = block
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight)
@@ -190,173 +189,177 @@ def _shard(block, estimator, classes, seed: int) -> _Shard:
     data = estimator._validate_rows(
         X, y, sample_weight, None, None, first=True, incremental=True, classes=classes
     ).positive()
-    train, validation = estimator._split(data, np.random.RandomState(seed % (1 << 32)))
-    used = np.zeros(len(data.weight), dtype=bool)
-    used[train[train >= 0]] = True
-    estimator._start_statistics(data)
-    estimator._update_statistics(data._replace(weight=data.weight * used))
-    return _Shard(estimator, data, train, validation)
+    order, validation = estimator._split(data, np.random.RandomState(seed % (1 << 32)))
+    estimator.n_samples_seen_ = 0
+    estimator._scaling = Scaling.empty(data.X, data.y)
+    estimator._see(data, used=order)
+    return _Shard(estimator, data, order, validation)
 
 
 def _summary(shard: _Shard) -> _Summary:
-    n_validation = min(map(len, shard.validation)) if shard.validation is not None else 0
+    rows: RawRows = shard.rows
+    validation = [np.empty(0, int)] if shard.validation is None else shard.validation
+    n_validation = np.min([n_observed(rows.y[numbers]) for numbers in validation], axis=0)
     return _Summary(
-        shard.estimator, shard.rows.X.dtype, len(shard.rows.weight), shard.rows.weight.sum(),
-        shard.train.shape[1], n_validation,
+        shard.estimator, rows.X.dtype, len(rows.weight), rows.weight.sum(), rows.observed_share(),
+        shard.order.shape[1], n_validation,
     )  # fmt: skip
 
 
-def _rows_of(shard: _Shard, fitted, net: Network) -> _Shard:
-    """The shard with standardised rows; the original ones may go."""
+def _standardised(shard: _Shard, fitted: BaseTAGI, net: Network) -> _Shard:
+    """Return the shard with standardised rows; the original ones may go."""
     return shard._replace(rows=fitted._prepare(shard.rows, net).with_keys(), estimator=None)
 
 
-def _learn_shard(shard: _Shard, seeds, *, net, active, settings: Settings, learn, validate):
+def _learn_shard(
+    shard: _Shard,
+    seeds: list[int] | None,
+    *,
+    net: Network,
+    active: np.ndarray,
+    settings: Settings,
+    learn: bool,
+    validate: bool,
+) -> _Learned:
     """Score the posterior that came in on the rows held out, then learn the others."""
-    score = weight = None
-    if validate and shard.validation is not None:
-        score, weight = _score(net, shard.rows, [shard.validation[m] for m in active])
-    zeros = np.zeros(len(active))
-    if not learn:
-        return _Learnt(None, zeros, zeros, score, weight)
-    net = net.copy()  # dask may run a task again, with the same arguments
-    train = shard.train[active]
-    if seeds is not None:
-        pairs = zip(seeds, train, strict=True)
-        train = np.stack([np.random.RandomState(seed).permutation(r) for seed, r in pairs])
-    settings = settings._replace(batch_size=min(settings.batch_size, train.shape[1]))
-    train_score = learn_rows(net, shard.rows, train, settings)
-    train_weight = np.where(train >= 0, shard.rows.weight[train], 0).sum(axis=1)
-    return _Learnt(net, train_score * train_weight, train_weight, score, weight)
+    with threads_for_layers(net.layers, settings.batch_size):
+        score = weight = None
+        if validate and shard.validation is not None:
+            score, weight = _score(net, shard.rows, [shard.validation[m] for m in active])
+        zeros = np.zeros(len(active))
+        if not learn:
+            return _Learned(None, zeros, zeros, score, weight)
+        net = net.copy()  # dask may run a task again, with the same arguments
+        order = shard.order[active]
+        if seeds is not None:
+            pairs = zip(seeds, order, strict=True)
+            order = np.stack([np.random.RandomState(seed).permutation(r) for seed, r in pairs])
+        settings = settings._replace(batch_size=min(settings.batch_size, order.shape[1]))
+        train_score = Learner(net, settings).learn(shard.rows, order)
+        train_weight = np.where(order >= 0, shard.rows.weight[order], 0).sum(axis=1)
+        return _Learned(net, train_score * train_weight, train_weight, score, weight)
 
 
-def _score(net: Network, data: Rows, validation):
-    """Summed log-likelihood of the validation rows for each factor of the noise; their weight."""
-    factors = np.square(NOISE_FACTORS) if net.learn_noise else np.ones(1)
+def _score(net: Network, data: Rows, validation: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Sum log-likelihoods of the validation rows for each factor of the noise, and weights."""
+    factors = np.square(NOISE_FACTORS) if net.noise_is_learned else np.ones(1)
     sums, weights = [], []
-    for member, rows in enumerate(validation):
+    for member, numbers in enumerate(validation):
         one = net.members(slice(member, member + 1))
-        noise_var = np.clip(factors[:, None, None] * net.noise_var[member], *NOISE_VAR_RANGE)
-        total = 0.0
-        for part in batches(len(rows), 4096):
-            moments = predict_moments(one, data.x[rows[part]])
-            mu_z, var_z = (a[0].astype(np.float64) for a in moments)
-            log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var, data.y[rows[part]])
-            total = total + np.einsum("n,gno->go", data.weight[rows[part]], log_lik)
+        noise_var = bounded_noise(factors[:, None, None] * net.noise_var[member])
+        total = np.zeros((len(factors), net.outputs.n_noise))
+        for part in slices(len(numbers), BLOCK_ROWS):
+            rows = data.take(numbers[part])
+            mu_z, var_z = (a[0].astype(np.float64) for a in predict_moments(one, rows.x))
+            log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var, rows.y)
+            total += np.einsum("n,gon->go", rows.weight, log_lik)
         sums.append(total)
-        weights.append(data.weight[rows].sum())
+        weights.append(data.weight[numbers].sum())
     return np.stack(sums), np.array(weights, dtype=np.float64)
 
 
 def _held_out(shard: _Shard, net: Network) -> HeldOut | None:
     if shard.validation is None:
         return None
-    return predict_held_out(net, shard.rows, shard.validation)
+    with threads_for_layers(net.layers, 2):
+        return predict_held_out(net, shard.rows, shard.validation)
 
 
-def _counts(held: HeldOut | None):
+def _counts(held: HeldOut | None) -> Any:
     return 0 if held is None else held.counts
 
 
-def _answer(held: HeldOut | None, question, given):
+def _answer(held: HeldOut | None, question: Any, given: Any) -> Any:
     return 0.0 if held is None else question(held, *given)
 
 
 # What runs where the call was made
 
 
-def _epochs(client, fitted, net: Network, shards, summaries, member_rngs) -> History:
-    """As ``fit_epochs``, but that an epoch is validated by the tasks of the next one."""
-    max_iter = int(fitted.max_iter)
-    n_validation = sum(s.n_validation for s in summaries)
-    total = sum(s.weight for s in summaries) if n_validation else None
-    settings = fitted._settings(net, max(s.n_train for s in summaries), total)
-    history, active = History(), np.arange(len(net.noise_var))
-    stopping = None
-    if n_validation:
-        stopping = EarlyStopping(net, fitted.n_iter_no_change, fitted.tol)
-    name, offset = f"{type(fitted).__name__} on {len(shards)} shards", fitted._score_offset()
-    progress = Progress(name, max_iter, offset, fitted.verbose, stopping is not None)
-    current = net
-    futures: list = []
-    try:
-        for epoch in range(1, max_iter + 1 + (stopping is not None and max_iter > 0)):
-            learn = epoch <= max_iter
-            seeds = [_seeds(member_rngs, active) if fitted.shuffle else None for _ in shards]
-            # One call: all shards go out in one message.
-            futures[:] = client.map(
-                _learn_shard, shards, seeds, net=current, active=active, settings=settings,
-                learn=learn, validate=epoch > 1, pure=False,
-            )  # fmt: skip
-            learnt = client.gather(futures)
-            goes_on = np.ones(len(active), dtype=bool)
-            if stopping is not None and epoch > 1:
-                scores, noise_var = _combined_scores(current, learnt, n_validation)
-                goes_on = stopping.update(epoch - 1, current, active, scores, noise_var)
-                history.validation_scores.append(float(stopping.last_score.mean()))
-                history.best_iter = stopping.best_iter.copy()
-                progress(history)
-            if not (learn and goes_on.any()):
-                break
-            score = sum(part.train_score for part in learnt)[goes_on]
-            weight = sum(part.train_weight for part in learnt)[goes_on]
-            history.train_scores.append(float((score / weight).mean()))
-            current = merge_networks([part.net for part in learnt], current.rows_learned)
-            if not goes_on.all():
-                current = current.members(np.flatnonzero(goes_on))
-                active = active[goes_on]
-            if stopping is None:
-                net.assign(current, active, np.arange(len(active)))
-                progress(history)
-    except KeyboardInterrupt:
-        client.cancel(futures)
-        history.interrupted = True
-    if stopping is not None and history.validation_scores:
-        net.assign(stopping.best, np.arange(len(net.noise_var)))
-        history.best_iter = stopping.best_iter
-        # An epoch that was learnt while the last one was validated, and is not kept.
-        del history.train_scores[len(history.validation_scores) :]
-    progress.close(history)
-    return history
+class _Cluster:
+    """Rows on the workers of a cluster, each shard learned from the same posterior."""
+
+    def __init__(
+        self,
+        client: Any,
+        fitted: BaseTAGI,
+        net: Network,
+        shards: list[Any],
+        summaries: list[_Summary],
+        member_rngs: list[np.random.RandomState],
+    ):
+        self.client = client
+        self.shards = shards
+        self.rngs = member_rngs if fitted.shuffle else None
+        self.n_validation = np.sum([s.n_validation for s in summaries], axis=0)  # (n_targets,)
+        self.holds_out = bool(self.n_validation.any())
+        total = sum(s.weight for s in summaries) if self.holds_out else None
+        self.settings = fitted._settings(net, max(s.n_train for s in summaries), total)
+        self._futures: list[Any] = []
+
+    def epoch(
+        self, net: Network, active: np.ndarray, *, validate: bool, learn: bool
+    ) -> _EpochOnCluster:
+        """Validate and learn in one exchange, before it is known which members go on."""
+        seeds = [self._seeds(active) for _ in self.shards]
+        # One call: all shards go out in one message.
+        self._futures[:] = self.client.map(
+            _learn_shard, self.shards, seeds, net=net, active=active, settings=self.settings,
+            learn=learn, validate=validate, pure=False,
+        )  # fmt: skip
+        return _EpochOnCluster(net, self.client.gather(self._futures), self.n_validation)
+
+    def cancel(self) -> None:
+        """Give up the tasks of an epoch."""
+        self.client.cancel(self._futures)
+
+    def calibrate(self, net: Network) -> None:
+        """Calibrate as ``fit`` does, but rows held out stay where they are: sums are exchanged."""
+        client = self.client
+        held = client.map(_held_out, self.shards, net=net, pure=False)
+        counts = sum(client.gather(client.map(_counts, held, pure=False)))
+
+        def ask(question: Any, *given: Any) -> Any:
+            tasks = client.map(_answer, held, question=question, given=given, pure=False)
+            return sum(client.gather(tasks))
+
+        if counts.min() >= MIN_ROWS_FOR_NOISE:
+            set_calibration(net, counts, ask)
+
+    def _seeds(self, active: np.ndarray) -> list[int] | None:
+        if self.rngs is None:
+            return None
+        return [self.rngs[m].randint(np.iinfo(np.int32).max) for m in active]
 
 
-def _seeds(rngs, active) -> list[int]:
-    return [rngs[m].randint(np.iinfo(np.int32).max) for m in active]
+class _EpochOnCluster(NamedTuple):
+    net: Network  # that was sent out
+    parts: Sequence[_Learned]
+    n_validation: np.ndarray
+
+    def validated(self) -> tuple[np.ndarray, np.ndarray]:
+        parts = [part for part in self.parts if part.validation_score is not None]
+        score: Any = sum(part.validation_score for part in parts)  # (members, factors, outputs)
+        weight: Any = sum(part.validation_weight for part in parts)
+        noise_var, now = self.net.noise_var, score[:, score.shape[1] // 2]
+        if not self.net.noise_is_learned:
+            return now.sum(axis=-1) / weight, noise_var.copy()
+        enough = self.n_validation >= MIN_ROWS_FOR_NOISE
+        best, top = best_on_grid(score, noise_var)
+        noise_var = np.where(enough[:, None], best, noise_var)
+        return np.where(enough, top, now).sum(axis=-1) / weight, noise_var
+
+    def learned(self, goes_on: np.ndarray) -> tuple[Network, np.ndarray]:
+        nets = [part.net for part in self.parts if part.net is not None]
+        net = merge_networks(nets, self.net.rows_learned)
+        score: Any = sum(part.train_score for part in self.parts)
+        weight: Any = sum(part.train_weight for part in self.parts)
+        if not goes_on.all():
+            net = net.members(np.flatnonzero(goes_on))
+        return net, (score / weight)[goes_on]
 
 
-def _calibrate(client, net: Network, shards) -> None:
-    """As ``calibrate``, but that rows held out stay where they are: sums are exchanged."""
-    held = client.map(_held_out, shards, net=net, pure=False)
-    counts = sum(client.gather(client.map(_counts, held, pure=False)))
-
-    def ask(question, *given):
-        tasks = client.map(_answer, held, question=question, given=given, pure=False)
-        return sum(client.gather(tasks))
-
-    if counts.min() >= MIN_ROWS_FOR_NOISE:
-        set_calibration(net, counts, ask)
-
-
-def _combined_scores(net: Network, learnt, n_validation: int):
-    """Scores of all validation rows, and the noise that maximises them if noise is learnt."""
-    parts = [part for part in learnt if part.validation_score is not None]
-    score = sum(part.validation_score for part in parts)  # (members, factors, outputs)
-    weight = sum(part.validation_weight for part in parts)
-    noise_var = net.noise_var.copy()
-    if not net.learn_noise or n_validation < MIN_ROWS_FOR_NOISE:
-        return score[:, score.shape[1] // 2].sum(axis=-1) / weight, noise_var
-    place = np.clip(score.argmax(axis=1, keepdims=True), 1, score.shape[1] - 2)
-    below, here, above = (np.take_along_axis(score, place + k, axis=1) for k in (-1, 0, 1))
-    # The top of the parabola through the best point of the grid and its neighbours.
-    curvature = np.minimum(below - 2 * here + above, -np.finfo(np.float64).tiny)
-    offset = np.clip(0.5 * (below - above) / curvature, -1, 1)
-    step = np.log(NOISE_FACTORS[1] / NOISE_FACTORS[0])
-    noise_var *= np.square(NOISE_FACTORS[place] * np.exp(step * offset))
-    top = here - 0.25 * (below - above) * offset
-    return top[:, 0].sum(axis=-1) / weight, np.clip(noise_var, *NOISE_VAR_RANGE)
-
-
-def _client(client):
+def _client(client: Any) -> Any:
     try:
         from distributed import default_client
     except ImportError:
@@ -373,8 +376,8 @@ def _client(client):
         ) from None
 
 
-def _blocks(X, y, sample_weight) -> list:
-    """A delayed (X, y, sample_weight) for each partition."""
+def _blocks(X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Return a delayed (X, y, sample_weight) for each partition."""
     from dask import delayed
 
     columns = [_parts(X, "X"), _parts(y, "y", like=X)]
@@ -386,7 +389,7 @@ def _blocks(X, y, sample_weight) -> list:
     return [delayed(_block)(*block) for block in zip(*columns, strict=True)]
 
 
-def _parts(values, name: str, like=None) -> list:
+def _parts(values: Any, name: str, like: Any = None) -> list[Any]:
     if not (hasattr(values, "to_delayed") and hasattr(values, "dask")):
         raise ValueError(
             f"{name} must be a dask array or frame, got {type(values).__name__}: use fit for rows "
@@ -403,8 +406,8 @@ def _parts(values, name: str, like=None) -> list:
     return list(np.ravel(values.to_delayed()))
 
 
-def _checked_alike(summaries):
-    """An estimator with what validation found, which must be the same in all shards."""
+def _checked_alike(summaries: list[_Summary]) -> Any:
+    """Return an estimator with what validation found, which must be the same in all shards."""
     first = summaries[0].estimator
     for summary in summaries:
         for name in ("n_features_in_", "feature_names_in_", "_y_ndim", "_n_targets"):

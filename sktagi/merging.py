@@ -1,4 +1,4 @@
-"""Merge estimators that started from the same posterior and learnt different rows."""
+"""Merge estimators that started from the same posterior and learned different rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseTAGI
 from ._prequential import Prequential
-from ._state import Origin
+from ._scaling import Scaling
 from .engine.merging import merge_networks
-from .engine.network import Layer
 
 __all__ = ["fork", "merge"]
 
@@ -51,14 +50,12 @@ def fork(estimator: Estimator) -> Estimator:
     """
     check_is_fitted(estimator)
     forked = copy(estimator)
-    forked._origin = Origin.of(
-        forked._net, forked._statistics(), forked.n_samples_seen_, forked._prequential
-    )
+    forked._begin(forked._net, forked._scaling, forked.n_samples_seen_, forked._prequential)
     return forked
 
 
 def merge(estimators: Sequence[Estimator]) -> Estimator:
-    """One estimator from several that started equal and learnt different rows.
+    """One estimator from several that started equal and learned different rows.
 
     Means are weighted by their precisions, variances are the harmonic mean of the shards': every
     shard has corrected the same error, so what they say is averaged, not added up. Running
@@ -103,21 +100,14 @@ def merge(estimators: Sequence[Estimator]) -> Estimator:
 
     merged = copy(first)
     start = first._origin
-    shards = [
-        [now.without(then) for now, then in zip(e._statistics(), start.statistics, strict=True)]
-        for e in estimators
-    ]
-    statistics = tuple(
-        reduce(lambda a, b: a.joined(b), added, then)
-        for then, *added in zip(start.statistics, *shards, strict=True)
-    )
-    merged._set_statistics(statistics)
+    added = [estimator._scaling.without(start.scaling) for estimator in estimators]
+    merged._scaling = reduce(Scaling.joined, added, start.scaling)
     nets = []
     for estimator in estimators:
         net = estimator._net.copy()
-        merged._change_units(net, estimator._statistics())
+        estimator._scaling.carry_over(net, merged._scaling)
         nets.append(net)
-    merged._keep(merge_networks(nets, start.rows_learned))
+    merged._accept(merge_networks(nets, start.rows_learned))
     merged.n_iter_ = merged.best_iter_ = max(e.n_iter_ for e in estimators)
     merged.train_scores_, merged.validation_scores_ = [], None
     merged.n_samples_seen_ = start.n_samples_seen + sum(
@@ -141,7 +131,7 @@ def _check_alike(first: BaseTAGI, other: BaseTAGI, number: int) -> None:
                 f"Estimators 0 and {number} cannot be merged: they differ in {what}, "
                 f"{mine!r} and {theirs!r}."
             )
-    if not all(isinstance(layer, Layer) for layer in other._net.layers):
+    if other._net.is_full:
         raise ValueError("Networks with covariance_type='full' cannot be merged.")
 
 
@@ -149,13 +139,13 @@ _MUST_AGREE = {
     "the shapes of their layers (members, n_in + 1, n_out)": lambda e: [
         layer.mu.shape for layer in e._net.layers
     ],
-    "their precision": lambda e: e._net.layers[0].mu.dtype.name,
+    "their precision": lambda e: e._net.dtype.name,
     "their activation": lambda e: e.activation,
     "the names of their features": lambda e: list(getattr(e, "feature_names_in_", ())),
     "their classes": lambda e: list(getattr(e, "classes_", ())),
     "the dimensions of their targets": lambda e: getattr(e, "_y_ndim", 1),
     "standardize": lambda e: e._standardized,
-    "whether they learn the noise": lambda e: e._net.learn_noise,
+    "whether they learn the noise": lambda e: e._net.noise_is_learned,
     "their starting points (fork one estimator, and let copies of it learn)": lambda e: (
         e._origin.digest
     ),

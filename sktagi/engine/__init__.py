@@ -1,13 +1,25 @@
 """The inference engine: NumPy, SciPy and threadpoolctl; nothing here knows scikit-learn.
 
-Read in this order, the modules are the paper: ``gaussian`` (the density), ``activations``
-(Eq. 11-12), ``network`` (prior, forward and backward pass, Eq. 8-10 and 14-16),
-``batch`` (rows of a batch are correlated), ``noise`` (observation model, Eq. 1 and 14), ``tree``
-(classes, App. C), ``inputs`` (uncertain inputs in predictions, Eq. 18), ``full`` (full covariances,
-Eq. 10-16), ``learning`` (batches of rows, one after the other), ``training`` (epochs, early
-stopping), ``calibration`` (how sure a mixture should be), ``shape`` (quantiles of errors that are
-not Gaussian). ``keys`` finds copies of rows, ``units`` says the same in other units, ``merging``
-joins posteriors of different rows, ``threads`` keeps small products on one thread.
+Read in this order, the modules are the paper and what goes beyond it:
 
-Arrays may carry leading axes, as in ``numpy.linalg``: each index is a network of its own.
+``posterior``     layers, prior, forgetting; the network
+``activations``   hidden units, Eq. 11-12
+``passes``        forward and backward pass, Eq. 8-10 and 15-16
+``observations``  what targets say of outputs, Eq. 1; ``tree`` of classes, App. C
+``covariance``    rows of a batch are correlated
+``messages``      from observations to outputs, Eq. 14: independent, joint, guarded
+``noise``         sigma_v: learned, or searched on held-out rows
+``inputs``        uncertain inputs, Eq. 7 and 18
+``full``          full covariances, Eq. 3-6 and 10-16
+``rows``          rows and batches of them; ``sparse`` ones; ``keys`` find copies
+``learning``      one pass over rows
+``training``      epochs, early stopping
+``predicting``    moments of the outputs
+``calibration``   how sure a mixture should be; ``tails`` of errors that are not Gaussian
+``rescaling``     the same function in other units
+``merging``       one posterior of several
+``fast``          typed scalars, memory, products and threads
+
+Arrays of units are (..., units, rows), as in the paper's z = W a: a column is a row of data.
+Leading axes are as in ``numpy.linalg``: each index is a network of its own.
 """

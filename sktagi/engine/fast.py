@@ -1,13 +1,34 @@
-"""Numbers of each type, as arrays: NumPy would have to convert those of Python each time."""
+"""What makes small products quick: typed scalars, memory used again, products, BLAS threads.
+
+Nothing here changes a number; everything here is measured by ``benchmarks speed``.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, Protocol
+
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["EPS", "ONE", "TINY", "ZERO"]
+__all__ = [
+    "EPS", "ONE", "TINY", "ZERO", "Buffer", "mean_of_columns", "product_over", "threads_for_layers",
+    "threads_for_rows", "transposed",
+]  # fmt: skip
+
+# Multiplications in the largest product of a batch from which on threads are worth it.
+WORTH_THREADS = 16_000_000
+# Rows of a batch from which on threads are worth it for matrices of rows by rows.
+MANY_ROWS = 512
 
 
-def _of_each_type(value) -> dict[str, np.ndarray]:
+# Scalars of each type, as arrays: NumPy would have to convert those of Python each time.
+
+
+def _of_each_type(value: Callable[[str], Any]) -> dict[str, np.ndarray]:
     numbers = {char: np.array(value(char), char) for char in "fd"}
     for number in numbers.values():
         number.setflags(write=False)
@@ -18,3 +39,91 @@ ZERO = _of_each_type(lambda char: 0)
 ONE = _of_each_type(lambda char: 1)
 EPS = _of_each_type(lambda char: np.finfo(char).eps)
 TINY = _of_each_type(lambda char: np.finfo(char).tiny)
+
+
+# Memory
+
+
+class Buffer:
+    """Memory for one array at a time; large arrays take longer to get than to fill.
+
+    Values of an earlier call are gone: write before you read.
+    """
+
+    def __init__(self, dtype: np.dtype):
+        self._flat = np.empty(0, dtype)
+        self._given = self._flat
+
+    def shaped(self, *shape: int) -> np.ndarray:
+        """Return the memory as an array of this shape, contiguous."""
+        if self._given.shape == shape:
+            return self._given
+        size = math.prod(shape)
+        if self._flat.size < size:
+            self._flat = np.empty(size, self._flat.dtype)
+        self._given = self._flat[:size].reshape(shape)
+        return self._given
+
+
+# Products
+
+
+def transposed(matrices: np.ndarray) -> np.ndarray:
+    """Transpose each matrix of a stack, as a view."""
+    return matrices.swapaxes(-1, -2)
+
+
+def product_over(n_terms: int, stacked: bool) -> Callable[..., np.ndarray]:
+    """Return the quickest ``product(a, b, out)`` of matrices, for sums of ``n_terms`` each.
+
+    Only ``matmul`` takes stacks of matrices, and it is slow where a column meets a row.
+    """
+    if not stacked:
+        return np.ndarray.dot
+    return np.multiply if n_terms == 1 else np.matmul
+
+
+def mean_of_columns(values: np.ndarray) -> np.ndarray:
+    """Return the mean over the last axis; a product is quicker than ``mean``."""
+    return values @ _averager(values.shape[-1], values.dtype.char)
+
+
+@cache
+def _averager(n: int, dtype: str) -> np.ndarray:
+    return np.full(n, 1 / n, dtype)
+
+
+# One BLAS thread for small products: several spend their time on waiting for each other.
+
+
+class HasMeans(Protocol):
+    """A layer, as far as threads are concerned."""
+
+    mu: np.ndarray
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # takes milliseconds to find the libraries
+
+
+def threads_for_layers(layers: Sequence[HasMeans], n_rows: int) -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses as many threads as pay for batches of ``n_rows``."""
+    largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
+    if n_rows == 1 or _is_work(largest, n_rows):
+        return nullcontext()
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def threads_for_rows(largest: int, n_rows: int) -> AbstractContextManager[Any]:
+    """Return a context for factors of matrices of rows by rows, inside ``threads_for_layers``.
+
+    ``largest`` is the number of parameters of the largest layer.
+    """
+    if 2 < n_rows < MANY_ROWS and _is_work(largest, n_rows):
+        return _controller().limit(limits=1, user_api="blas")
+    return nullcontext()
+
+
+def _is_work(largest: int, n_rows: int) -> bool:
+    return n_rows * max(largest, n_rows) >= WORTH_THREADS

@@ -8,54 +8,45 @@ m_kl = E[A_rk A_sl] and the covariance c_kl = cov(A_rk, A_sl), Eq. 3-5 sum up to
 
 With r = s this is Sigma_Z of Eq. 10; with all pairs of rows of a batch it is the covariance of all
 their outputs, exactly as if the batch were one observation. Backwards, divide the RTS equations
-15-16 by the prior covariance of the units, as ``network`` does, and no inverse is left but that of
+15-16 by the prior covariance of the units, as ``passes`` does, and no inverse is left but that of
 Sigma_Y: with H the derivative of the observed outputs by theta,
 
     mu_theta += Sigma H Sigma_Y^-1 (y - mu_y),   Sigma -= Sigma H Sigma_Y^-1 H' Sigma
 
 Functions work on one network; the members of a stack are taken one by one, for each is large.
 Covariances are float64 whatever the means are: differences of them must stay positive definite.
+Every row, and every pair of rows, has a matrix of its own: here rows are the first axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
-from .activations import activate
-from .network import Layer
-from .noise import Message, noise_moment
+from .activations import Activation, activate
+from .inputs import InputErrors
+from .messages import Message
+from .noise import learn_noise, noise_moment
+from .observations import ObservationModel
+from .posterior import FullLayer, Network
+from .rows import Rows
 
-__all__ = ["FullLayer", "check_size", "full_prior", "learn_full", "predict_full"]
+__all__ = ["check_size", "learn_full", "predict_full"]
 
 # Parameters of a layer. The matrix of the largest takes 200 MB, and training keeps a few of them.
 LARGEST_LAYER = 5000
 LARGEST_TOTAL = 4  # GB, of all layers and members; early stopping keeps them twice
 # Elements of an array over pairs of rows.
 PAIR_ELEMENTS = 1 << 21
-# Fading takes cubic time in the parameters P of a layer. It waits for P / 8 rows, when it costs
+# Forgetting takes cubic time in the parameters P of a layer. It waits for P / 8 rows, when it costs
 # about as much as learning them, but not for more than a sixteenth of a half-life.
 ROWS_A_PARAMETER = 1 / 8
 LONGEST_WAIT = 1 / 16
-
-
-class FullLayer(NamedTuple):
-    """Parameters of a layer; as ``Layer``, with a covariance in the place of variances."""
-
-    mu: np.ndarray  # (members, n_in + 1, n_out)
-    cov: np.ndarray  # (members, P, P) for the P parameters in the order of mu.ravel()
-    var_prior: np.ndarray  # (n_in + 1, 1)
-    fading: np.ndarray  # (members,): half-lives that have passed and are not yet in cov
-
-    @property
-    def var(self) -> np.ndarray:
-        """Variances, in the shape and precision of the means."""
-        return np.einsum("mii->mi", self.cov).reshape(self.mu.shape).astype(self.mu.dtype)
 
 
 class Posterior(NamedTuple):
@@ -79,18 +70,34 @@ class FullBatch(NamedTuple):
     """Rows for one network."""
 
     x: np.ndarray  # (rows, n_in + 1)
-    y: np.ndarray
-    weight: np.ndarray  # (rows,), positive
+    y: np.ndarray  # (rows, n_targets), or (rows,) class numbers
+    weight: np.ndarray  # (rows,): positive
+    noise: np.ndarray | None  # (rows, n_noise): over the network's; None: 1
     cov_x: np.ndarray | None  # (rows or 1, n_in, n_in)
 
-    def take(self, part) -> FullBatch:
+    @classmethod
+    def of(cls, rows: Rows) -> FullBatch:
+        """Return rows in float64, without those that have no weight."""
+        used = np.flatnonzero(rows.weight)
+        rows = rows.take(used)
+        return cls(
+            _dense(rows.x).astype(np.float64),
+            rows.y,
+            rows.weight.astype(np.float64),
+            rows.noise,
+            None if rows.errors is None else rows.errors.covariances(),
+        )
+
+    def take(self, part: slice) -> FullBatch:
+        """Return some of the rows."""
         cov_x = self.cov_x
         if cov_x is not None and len(cov_x) > 1:
             cov_x = cov_x[part]
-        return FullBatch(self.x[part], self.y[part], self.weight[part], cov_x)
+        noise = None if self.noise is None else self.noise[part]
+        return FullBatch(self.x[part], self.y[part], self.weight[part], noise, cov_x)
 
 
-# Prior
+# Size
 
 
 def check_size(sizes: Sequence[int], n_members: int) -> None:
@@ -106,23 +113,11 @@ def check_size(sizes: Sequence[int], n_members: int) -> None:
         )
 
 
-def full_prior(layers: Sequence[Layer]) -> list[FullLayer]:
-    """The same prior with covariance matrices, which are still diagonal."""
-    full = []
-    for layer in layers:
-        n_members = len(layer.mu)
-        n_params = layer.mu[0].size
-        cov = np.zeros((n_members, n_params, n_params))
-        np.einsum("mii->mi", cov)[...] = layer.var.reshape(n_members, n_params)
-        full.append(FullLayer(layer.mu, cov, layer.var_prior, np.zeros(n_members)))
-    return full
-
-
 # Forward pass
 
 
 def posterior(layers: Sequence[FullLayer], member: int) -> list[Posterior]:
-    """The layers of one member: copies of the means, views of the covariances."""
+    """Return the layers of one member: copies of the means, views of the covariances."""
     return [Posterior(a.mu[member].astype(np.float64), a.cov[member]) for a in layers]
 
 
@@ -131,9 +126,12 @@ def _copied(layers: Sequence[Posterior]) -> list[Posterior]:
 
 
 def forward(
-    layers: Sequence[Posterior], activation: Callable, x: np.ndarray, cov_x=None
+    layers: Sequence[Posterior],
+    activation: Activation,
+    x: np.ndarray,
+    cov_x: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[FullUnits]]:
-    """Mean and covariance of each row's outputs, and what enters each layer."""
+    """Return mean and covariance of each row's outputs, and what enters each layer."""
     cov = None if cov_x is None else np.broadcast_to(cov_x, (len(x), *cov_x.shape[1:]))
     units = FullUnits(x)
     mu_z = cov_z = np.empty(0)
@@ -152,7 +150,7 @@ def forward(
 def cross_covariance(
     layers: Sequence[Posterior], tape: Sequence[FullUnits], left: np.ndarray, right: np.ndarray
 ) -> np.ndarray:
-    """Covariance of the outputs of pairs of different rows, (pairs, n_out, n_out).
+    """Return the covariance of the outputs of pairs of different rows, (pairs, n_out, n_out).
 
     Errors of inputs are independent between rows: they count within a row only.
     """
@@ -165,8 +163,10 @@ def cross_covariance(
     return cov
 
 
-def _next_covariance(layer: Posterior, mu_left, mu_right, cov) -> np.ndarray:
-    """cov(Z_left, Z_right) from the units of a layer and their covariance (module docstring)."""
+def _next_covariance(
+    layer: Posterior, mu_left: np.ndarray, mu_right: np.ndarray, cov: np.ndarray | None
+) -> np.ndarray:
+    """Return cov(Z_left, Z_right) from the units of a layer and their covariance."""
     moment = mu_left[:, :, None] * mu_right[:, None, :]
     if cov is not None:
         moment[:, :-1, :-1] += cov  # the last unit is the constant of the bias
@@ -178,7 +178,7 @@ def _next_covariance(layer: Posterior, mu_left, mu_right, cov) -> np.ndarray:
 
 
 def _sum_over_weights(layer: Posterior, moment: np.ndarray) -> np.ndarray:
-    """sum_kl cov(W_ko, W_lp) m_kl for each pair of rows."""
+    """Return sum_kl cov(W_ko, W_lp) m_kl for each pair of rows."""
     n_in, n_out = layer.mu.shape
     cov_w = layer.cov.reshape(n_in, n_out, n_in, n_out)
     if len(moment) == 1:  # without a copy of cov, which takes longer than one sum over it
@@ -187,8 +187,8 @@ def _sum_over_weights(layer: Posterior, moment: np.ndarray) -> np.ndarray:
     return (moment.reshape(len(moment), -1) @ by_units).reshape(-1, n_out, n_out)
 
 
-def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
-    """How far a variance may be off where covariances cancel: it must stay positive."""
+def _rounding(layer: Posterior, mu_a: np.ndarray, cov: np.ndarray | None) -> np.ndarray:
+    """Return how far a variance may be off where covariances cancel: it must stay positive."""
     square = np.square(mu_a)
     if cov is not None:
         square[:, :-1] += np.einsum("rkk->rk", cov)
@@ -196,7 +196,7 @@ def _rounding(layer: Posterior, mu_a: np.ndarray, cov) -> np.ndarray:
     return len(layer.cov) * np.finfo(np.float64).eps * (square @ var_w)
 
 
-def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> FullUnits:
+def _activate(activation: Activation, mu_z: np.ndarray, cov_z: np.ndarray) -> FullUnits:
     var_z = np.einsum("rii->ri", cov_z)
     mu_a, var_a, jac = activate(activation, mu_z, var_z)
     mu_a = np.hstack([mu_a, np.ones((len(mu_a), 1))])
@@ -207,7 +207,7 @@ def _activate(activation: Callable, mu_z: np.ndarray, cov_z: np.ndarray) -> Full
 
 
 def _activated(cov_z: np.ndarray, left: FullUnits, right: FullUnits) -> np.ndarray:
-    """cov(A_left, A_right) = J cov(Z_left, Z_right) J' (Eq. 12).
+    """Return cov(A_left, A_right) = J cov(Z_left, Z_right) J' (Eq. 12).
 
     Where an activation's exact variance exceeds J^2 var_z, the rest is shared by the square of the
     correlation, the next order of its expansion: a covariance too, and the whole rest for copies.
@@ -220,7 +220,7 @@ def _activated(cov_z: np.ndarray, left: FullUnits, right: FullUnits) -> np.ndarr
 
 
 def _block(layers: Sequence[Posterior]) -> int:
-    """Pairs of rows whose covariances are computed at once."""
+    """Return how many pairs of rows have their covariances computed at once."""
     return max(1, PAIR_ELEMENTS // max(np.square(layer.mu.shape).sum() for layer in layers))
 
 
@@ -233,11 +233,16 @@ def _of_rows(units: FullUnits, rows: np.ndarray) -> FullUnits:
 
 
 def condition(
-    layers: Sequence[Posterior], activation: Callable, outputs, rows: FullBatch, noise_var
-):
+    layers: Sequence[Posterior],
+    activation: Activation,
+    outputs: ObservationModel,
+    rows: FullBatch,
+    noise_var: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, Message]:
     """Condition the posterior on rows in place (Eq. 14-16), all of them at once.
 
-    Returns the rows' moments before that, (rows, n_out), and the message.
+    ``noise_var`` is (n_noise, rows or 1). Returns the rows' moments before that, and the message,
+    all (n_out, rows).
     """
     mu_z, cov_z, tape = forward(layers, activation, rows.x, rows.cov_x)
     n_rows, n_out = mu_z.shape
@@ -250,35 +255,40 @@ def condition(
     cov[right, left] = cov[left, right].swapaxes(-1, -2)
     np.einsum("rrop->rop", cov)[...] = cov_z
 
-    y, observed = outputs.targets(rows.y)
-    if observed is None:
-        observed = np.broadcast_to(np.arange(n_out), (n_rows, n_out))
-    row, level = (index.ravel() for index in np.indices(observed.shape))
-    node = observed.ravel()
-    scale = np.sqrt(rows.weight[row] / np.broadcast_to(noise_var, n_out)[node])
+    targets = outputs.targets(rows.y, np.float64)
+    var_z = np.einsum("roo->or", cov_z)
+    target, noise = outputs.sites(mu_z.T, var_z, targets, noise_var)
+    weight = np.broadcast_to(rows.weight, target.shape)
+    if targets.observed is not None:
+        weight = weight * targets.observed
+    row, node = np.nonzero(weight.T > 0)  # what is observed
+    scale = np.sqrt(weight / noise)[node, row]
     # In units of the noise, Sigma_Y = I + K: divided by nothing small, and always invertible.
     cov_y = cov[row[:, None], row, node[:, None], node] * (scale[:, None] * scale)
     root = _whitening(cov_y)
     stretch = root.diagonal().max() / root.diagonal().min()
-    residual = scale * (y.ravel() - mu_z[row, node])
+    residual = scale * (target[node, row] - mu_z[row, node])
     whitened = root @ residual
-    nu = (scale * (root.T @ whitened)).reshape(observed.shape)
-    leverage = np.maximum(1 - np.square(root).sum(axis=0), 0).reshape(observed.shape)
+    nu, leverage = np.zeros((2, *target.shape))
+    nu[node, row] = scale * (root.T @ whitened)
+    leverage[node, row] = np.maximum(1 - np.square(root).sum(axis=0), 0)
 
-    gradient = np.zeros((n_rows, n_out, observed.shape[1]))  # of what is observed, by the units z
-    gradient[row, node, level] = scale
+    place = np.arange(len(row)) - np.searchsorted(row, row)  # among the observations of a row
+    gradient = np.zeros((n_rows, n_out, place.max() + 1))  # of what is observed, by the units z
+    gradient[row, node, place] = scale
+    there = row * gradient.shape[2] + place  # not all rows observe as much
     for layer, units in zip(reversed(layers), reversed(tape), strict=True):
         by_theta = units.mu_a.T[:, None, :, None] * gradient.swapaxes(0, 1)[None]
         if units.jac is not None:  # to the layer below, with the weights before the update
             gradient = units.jac[:, :, None] * (layer.mu[:-1] @ gradient)
-        gain = layer.cov @ by_theta.reshape(len(layer.cov), -1) @ root.T
+        gain = layer.cov @ by_theta.reshape(len(layer.cov), -1)[:, there] @ root.T
         layer.mu[...] += (gain @ whitened).reshape(layer.mu.shape)
         _subtract(layer.cov, gain, stretch)
-    return mu_z, np.einsum("roo->ro", cov_z), Message(nu, np.empty(0), leverage)
+    return mu_z.T, var_z, Message(nu, np.empty(0), leverage)
 
 
 def _whitening(cov: np.ndarray) -> np.ndarray:
-    """L^-1 for I + cov = L L'."""
+    """Return L^-1 for I + cov = L L'."""
     rounding = np.finfo(cov.dtype).eps * np.trace(cov)
     while True:
         cov_y = cov.copy()
@@ -307,8 +317,8 @@ def _subtract(cov: np.ndarray, gain: np.ndarray, stretch: float = 1.0) -> None:
 # Forgetting
 
 
-def fade(layer: FullLayer, member: int, half_lives: float, rows: float) -> None:
-    """Let evidence fade: Sigma^-1 <- (1 - g) Sigma_0^-1 + g Sigma^-1 with g = 2^-half_lives.
+def forget_full(layer: FullLayer, member: int, half_lives: float, rows: float) -> None:
+    """Forget: Sigma^-1 <- (1 - g) Sigma_0^-1 + g Sigma^-1 with g = 2^-half_lives.
 
     ``half_lives`` pass with ``rows``; cov may follow some rows later.
     """
@@ -323,93 +333,81 @@ def fade(layer: FullLayer, member: int, half_lives: float, rows: float) -> None:
         cov[...] = np.diag(prior)
         return
     scale = np.sqrt(prior)
-    faded = cov / (scale[:, None] * scale)
+    forgotten = cov / (scale[:, None] * scale)
     while due > 0:  # by half at most, so that no difference below loses more than a digit
-        keep = 2.0 ** -min(due, 1)
+        retained = 2.0 ** -min(due, 1)
         due -= 1
         # g^-1 (A - (1 - g) A (g I + (1 - g) A)^-1 A), for A = Sigma in units of Sigma_0
-        inner = (1 - keep) * faded
-        inner.flat[:: len(cov) + 1] += keep
+        inner = (1 - retained) * forgotten
+        inner.flat[:: len(cov) + 1] += retained
         chol = np.linalg.cholesky(inner)
-        _subtract(faded, np.sqrt(1 - keep) * solve_triangular(chol, faded, lower=True).T)
-        faded /= keep
-    cov[...] = faded * (scale[:, None] * scale)
+        _subtract(
+            forgotten, np.sqrt(1 - retained) * solve_triangular(chol, forgotten, lower=True).T
+        )
+        forgotten /= retained
+    cov[...] = forgotten * (scale[:, None] * scale)
 
 
 # What training and predicting call
 
 
-def learn_full(net, batch, joint: bool, half_life) -> tuple[np.ndarray, np.ndarray]:
-    """Learn a batch in place: log-likelihoods before that, and the statistic of the noise.
+def learn_full(
+    net: Network, member: int, rows: Rows, joint: bool, half_life: float | None
+) -> float:
+    """Let a member learn a batch in place; returns its summed log-likelihood before that.
 
-    Rows are learnt jointly, or else one after the other: the sum of what each would do alone has
+    Rows are learned jointly, or else one after the other: the sum of what each would do alone has
     no covariance that is sure to be positive definite.
     """
-    n_members, n_rows = batch.weight.shape
-    log_lik, moments = np.zeros(n_members), None
-    for member in range(n_members):
-        noise_var = net.noise_var[member, 0]
-        rows, used = _rows_of_member(batch, member)
-        total = rows.weight.sum()
-        if half_life is not None and total > 0:
-            for layer in net.layers:
-                fade(layer, member, total / half_life, total)
-        parts = [slice(None)] if joint else [slice(i, i + 1) for i in range(len(used))]
-        for part in parts if len(used) else []:
-            given = rows.take(part)
-            # Means and covariances change together, or not at all if something interrupts.
-            layers = _copied(posterior(net.layers, member))
-            mu_z, var_z, message = condition(layers, net.activation, net.outputs, given, noise_var)
-            for layer, new in zip(net.layers, layers, strict=True):
-                layer.mu[member], layer.cov[member] = new.mu, new.cov
-            log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
-            log_lik[member] += given.weight @ log_density.sum(axis=-1)
-            moment = noise_moment(message, noise_var, given.weight[:, None])
-            if moments is None:
-                moments = np.zeros((n_members, n_rows, moment.shape[1]))
-            moments[member, used[part]] = moment
-    return log_lik, np.zeros((n_members, n_rows, 1)) if moments is None else moments
+    one = net.members(slice(member, member + 1))
+    layers = cast("list[FullLayer]", net.layers)
+    batch = FullBatch.of(rows)
+    n_rows, total = len(batch.weight), batch.weight.sum()
+    if not n_rows:
+        return 0.0
+    if half_life is not None:
+        for layer in layers:
+            forget_full(layer, member, total / half_life, total)
+    log_lik, moments = 0.0, []
+    for part in [slice(None)] if joint else [slice(i, i + 1) for i in range(n_rows)]:
+        given = batch.take(part)
+        noise_var = net.noise_var[member]
+        if given.noise is not None:
+            noise_var = noise_var * given.noise.T
+        # Means and covariances change together, or not at all if something interrupts.
+        changed = _copied(posterior(layers, member))
+        mu_z, var_z, message = condition(changed, net.activation, net.outputs, given, noise_var)
+        for layer, new in zip(layers, changed, strict=True):
+            layer.mu[member], layer.cov[member] = new.mu, new.cov
+        log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
+        log_lik += given.weight @ log_density.sum(axis=-2)
+        moment = noise_moment(message, noise_var, given.weight)
+        moments.append(moment if given.noise is None else moment / given.noise.T)
+    if net.noise_is_learned:
+        observed = net.outputs.targets(batch.y, np.float64).observed
+        weight = batch.weight[None]
+        observed_weight = weight if observed is None else weight * observed
+        learn_noise(one, np.hstack(moments)[None], weight[None], observed_weight[None])
+    return log_lik
 
 
-def predict_full(net, x, var_x=None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the outputs, (members, rows, n_out)."""
-    x, cov_x = _dense(x), _covariances(var_x)
-    means, variances = [], []
-    for member in range(len(net.noise_var)):
-        layers = posterior(net.layers, member)
+def predict_full(
+    net: Network, x: Any, errors: InputErrors | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of the outputs, (members, n_out, rows); ``x`` has rows first."""
+    x, cov_x = _dense(x), None if errors is None else errors.covariances()
+    mu, var = np.empty((2, net.n_members, net.outputs.n_outputs, len(x)))
+    for member in range(net.n_members):
+        layers = posterior(cast("list[FullLayer]", net.layers), member)
         block = _block(layers)
         for start in range(0, len(x), block):
             part = slice(start, start + block)
             part_cov = cov_x[part] if cov_x is not None and len(cov_x) > 1 else cov_x
             mu_z, cov_z, _ = forward(layers, net.activation, x[part].astype(np.float64), part_cov)
-            means.append(mu_z)
-            variances.append(np.einsum("roo->ro", cov_z))
-    shape = (len(net.noise_var), len(x), -1)
-    return np.concatenate(means).reshape(shape), np.concatenate(variances).reshape(shape)
-
-
-def _rows_of_member(batch, member: int) -> tuple[FullBatch, np.ndarray]:
-    """The rows of a member that have a weight, and their numbers."""
-    used = np.flatnonzero(batch.weight[member])
-    var_x = batch.var_x
-    if isinstance(var_x, list) or np.ndim(var_x) > 2:  # otherwise (1, n_in), for all rows alike
-        var_x = var_x[member]
-    rows = FullBatch(
-        _dense(batch.x[member]).astype(np.float64),
-        batch.y[member],
-        batch.weight[member].astype(np.float64),
-        _covariances(var_x),
-    )
-    return rows.take(used), used
+            mu[member, :, part] = mu_z.T
+            var[member, :, part] = np.einsum("roo->or", cov_z)
+    return mu, var
 
 
 def _dense(values: Any) -> np.ndarray:
     return values.toarray() if sparse.issparse(values) else values
-
-
-def _covariances(var_x) -> np.ndarray | None:
-    """Covariance matrices of the inputs: given as such, or as variances."""
-    if var_x is None:
-        return None
-    var_x = _dense(var_x).astype(np.float64)
-    return var_x if var_x.ndim == 3 else var_x[:, :, None] * np.eye(var_x.shape[1])

@@ -14,71 +14,123 @@ of an output is that of Eq. 18. It costs n_in times the mean, not the square of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .activations import activate
-from .network import Layer, matmul
+from .activations import Activation, activate
+from .fast import transposed
+from .posterior import Layer
+from .sparse import product, squared
 
-__all__ = ["forward_uncertain", "input_rank"]
+__all__ = ["InputErrors", "forward_uncertain"]
 
 
-def input_rank(var_x) -> int:
-    """The rank that the covariance of a row's inputs may have, at least 1."""
-    if var_x is None:
-        return 1
-    if sparse.issparse(var_x):
-        return max(1, int(np.diff(var_x.indptr).max(initial=0)))
-    return var_x.shape[-1]
+class InputErrors(NamedTuple):
+    """Errors of uncertain inputs, independent from row to row; one row may stand for all."""
+
+    # (n or 1, n_in): variances, dense or CSR; or (n or 1, n_in, n_in): covariances
+    values: Any
+
+    @property
+    def are_covariances(self) -> bool:
+        """Whether the errors of a row are correlated."""
+        return self.values.ndim == 3
+
+    @property
+    def rank(self) -> int:
+        """The rank that the covariance of a row's errors may have, at least 1."""
+        if sparse.issparse(self.values):
+            return max(1, int(np.diff(self.values.indptr).max(initial=0)))
+        return self.values.shape[-1]
+
+    def take(self, rows: Any) -> InputErrors:
+        """Return the errors of some rows: numbers (..., n), a mask or a slice."""
+        if self.values.shape[0] == 1:
+            return self
+        return InputErrors(self.values[rows])
+
+    def scaled(self, scale: np.ndarray, dtype: np.typing.DTypeLike) -> InputErrors:
+        """Return the errors of inputs that are divided by ``scale`` (n_in,)."""
+        with np.errstate(over="ignore"):
+            if sparse.issparse(self.values):
+                values = self.values.multiply(1 / np.square(scale)).tocsr().astype(dtype)
+            elif self.are_covariances:
+                values = (self.values / scale[:, None] / scale).astype(dtype)
+            else:
+                values = (self.values / scale / scale).astype(dtype)
+        return InputErrors(values)
+
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite."""
+        values = self.values.data if sparse.issparse(self.values) else self.values
+        return bool(np.isfinite(values).all())
+
+    def to_dense(self) -> InputErrors:
+        """Return the errors as an array."""
+        return InputErrors(self.values.toarray()) if sparse.issparse(self.values) else self
+
+    def by_input(self) -> Any:
+        """Return the variances as (..., n_in, rows or 1), for a pass."""
+        if sparse.issparse(self.values):
+            return self.values.T
+        return transposed(self.values)
+
+    def covariances(self) -> np.ndarray:
+        """Return float64 covariance matrices (n or 1, n_in, n_in)."""
+        values = self.to_dense().values.astype(np.float64)
+        return values if values.ndim == 3 else values[:, :, None] * np.eye(values.shape[1])
 
 
 def forward_uncertain(
-    layers: Sequence[Layer], activation: Callable, x, var_x
+    layers: Sequence[Layer], activation: Activation, x: Any, errors: InputErrors
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the outputs, (members, rows, n_out).
+    """Return mean and variance of the outputs, (members, n_out, rows).
 
-    ``x`` (rows, n_in + 1) is dense or sparse; ``var_x`` are variances (rows or 1, n_in), dense or
-    sparse, or covariances (rows, n_in, n_in).
+    ``x`` (n_in + 1, rows) is dense or sparse. F is (members, rank, n, rows) for a layer of n units.
     """
     first = layers[0]
-    var_a, factor = _first_factor(var_x, first.mu[..., :-1, :])
-    mu_z = matmul(x, first.mu)
+    var_x, factor = _first_factor(errors, first.mu[..., :-1, :])
+    mu_z = product(first.mu, x)
     # Errors of inputs and of weights are independent: E[a^2] S, and what the factor carries
-    var_z = matmul(x.multiply(x) if sparse.issparse(x) else x * x, first.var)
-    var_z = var_z + matmul(var_a, first.var[..., :-1, :]) + np.square(factor).sum(axis=-2)
+    var_z = product(first.var, squared(x)) + product(first.var[..., :-1, :], var_x)
+    var_z = var_z + np.square(factor).sum(axis=-3)
     for layer in layers[1:]:
         mu_a, var_a, jac = activate(activation, mu_z, var_z)
-        factor = factor * jac[..., None, :]
-        rest = np.maximum(var_a - np.square(factor).sum(axis=-2), 0)
-        weights, bias = layer.mu[..., :-1, :], layer.mu[..., -1:, :]
-        var_w, var_b = layer.var[..., :-1, :], layer.var[..., -1:, :]
-        factor = factor @ weights[..., None, :, :]
-        mu_z = mu_a @ weights + bias
-        var_z = (np.square(mu_a) + var_a) @ var_w + rest @ np.square(weights) + var_b
-        var_z += np.square(factor).sum(axis=-2)
+        factor = factor * jac[..., None, :, :]
+        rest = np.maximum(var_a - np.square(factor).sum(axis=-3), 0)
+        weights, bias = layer.mu[..., :-1, :], layer.mu[..., -1, :, None]
+        var_w, var_b = layer.var[..., :-1, :], layer.var[..., -1, :, None]
+        factor = transposed(weights)[..., None, :, :] @ factor
+        mu_z = product(weights, mu_a) + bias
+        var_z = product(var_w, np.square(mu_a) + var_a) + product(np.square(weights), rest) + var_b
+        var_z += np.square(factor).sum(axis=-3)
     return mu_z, var_z
 
 
-def _first_factor(var_x, weights: np.ndarray):
-    """Variances of the inputs, and F = Sigma_X^(1/2) W, (members, rows, rank, n_out)."""
-    weights = weights[..., None, :, :]
-    if sparse.issparse(var_x):
-        columns, values = _entries(var_x)
-        return var_x, np.sqrt(values)[..., None] * weights[..., 0, columns, :]
-    if var_x.ndim == 2:
-        return var_x, np.sqrt(var_x)[..., None] * weights
-    values, vectors = np.linalg.eigh(var_x.astype(np.float64))
-    root = np.sqrt(np.maximum(values, 0))[..., None] * vectors.swapaxes(-1, -2)
-    return np.einsum("rkk->rk", var_x), root.astype(weights.dtype) @ weights
+def _first_factor(errors: InputErrors, weights: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return variances of the inputs, and F = Sigma_X^(1/2) W, (members, rank, n_out, rows)."""
+    values = errors.values
+    if sparse.issparse(values):
+        columns, entries = _entries(values)  # (rows, rank)
+        of_rows = weights[..., columns, :]  # (members, rows, rank, n_out)
+        factor = np.sqrt(entries)[..., None] * of_rows
+        return values.T, np.moveaxis(factor, -3, -1)
+    if not errors.are_covariances:
+        return values.T, weights[..., None] * np.sqrt(values.T)[:, None, :]
+    roots, vectors = np.linalg.eigh(values.astype(np.float64))
+    root = np.sqrt(np.maximum(roots, 0))[..., None] * transposed(vectors)  # (rows, rank, n_in)
+    factor = root.astype(weights.dtype) @ weights[..., None, :, :]
+    return np.einsum("rkk->kr", values), np.moveaxis(factor, -3, -1)
 
 
-def _entries(var_x) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and values of the entries of each row of a CSR matrix, filled up with zeros."""
-    count = np.diff(var_x.indptr)
+def _entries(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns and values of the entries of each row of a CSR matrix, filled with zeros."""
+    count = np.diff(values.indptr)
     there = np.arange(count.max(initial=0)) < count[:, None]
-    columns = np.zeros(there.shape, dtype=var_x.indices.dtype)
-    values = np.zeros(there.shape, dtype=var_x.dtype)
-    columns[there], values[there] = var_x.indices, var_x.data
-    return columns, values
+    columns = np.zeros(there.shape, dtype=values.indices.dtype)
+    entries = np.zeros(there.shape, dtype=values.dtype)
+    columns[there], entries[there] = values.indices, values.data
+    return columns, entries

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -11,8 +13,8 @@ BLOCK_ELEMENTS = 1 << 15  # they stay in cache
 FEW_COLUMNS = 32
 
 
-def row_keys(x) -> np.ndarray:
-    """A 64-bit key for each row of a matrix, dense or sparse.
+def row_keys(x: Any) -> np.ndarray:
+    """Return a 64-bit key for each row of a matrix, dense or sparse.
 
     Whether keys of one call are equal is all that they tell: a key depends on the other rows.
     """
@@ -31,7 +33,7 @@ def row_keys(x) -> np.ndarray:
 
 
 def _dense_keys(x: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-    """Keys of all rows, or of some, a block of them at a time."""
+    """Return keys of all rows, or of some, a block of them at a time."""
     constants = _constants(x.shape[1])
     n_rows = x.shape[0] if rows is None else len(rows)
     keys = np.empty(n_rows, dtype=np.uint64)
@@ -44,7 +46,7 @@ def _dense_keys(x: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     return _mix(keys)
 
 
-def _sparse_keys(x) -> np.ndarray:
+def _sparse_keys(x: Any) -> np.ndarray:
     x = x.tocsr(copy=True)
     x.sum_duplicates()
     x.eliminate_zeros()  # some are sums
@@ -58,11 +60,11 @@ def _constants(n_columns: int) -> np.ndarray:
 
 
 def join_keys(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Keys of the same rows with one more column."""
+    """Return keys of the same rows with one more column."""
     return _mix(keys + _mix(_bits(values)))
 
 
-def _bits(values) -> np.ndarray:
+def _bits(values: np.ndarray) -> np.ndarray:
     # Adding zero turns -0.0, which equals 0.0 with other bits, into 0.0.
     return np.add(values, 0.0, dtype=np.float64, order="C").view(np.uint64)
 

@@ -1,217 +1,147 @@
-"""Observation model y = z + v, V ~ N(0, noise_var / weight) (Eq. 1): targets -> messages.
+"""The observation noise sigma_v: learned by expectation maximisation, or searched on other rows.
 
-A message is Eq. 14 divided by the prior variance of the output that is observed, for every
-observation of every row. A weight of zero means "not observed" and gives a message of
-exactly zero.
+Training rows understate the noise once the network fits them too well: where rows are held out,
+the noise is the one that maximises their likelihood.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
 
-from .constants import EPS, ONE, ZERO
-from .gaussian import log_density
-
-_FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
-
-# Where the noise is so many times the variance of the network, a row's leverage is next to nothing.
-MUCH_NOISE = 64
+from .messages import Message
+from .posterior import Network
 
 __all__ = [
-    "GaussianOutputs", "Message", "Own", "by_network", "independent_message", "joint_message",
-    "noise_moment",
+    "MIN_ROWS_FOR_NOISE", "NOISE_FACTORS", "best_on_grid", "bounded_noise", "learn_noise",
+    "noise_moment", "search_noise", "share_left",
 ]  # fmt: skip
 
-
-class GaussianOutputs:
-    """Regression: every output is observed, with a noise variance of its own."""
-
-    shared_noise = False
-
-    def __init__(self, n_outputs: int):
-        self.n_outputs = n_outputs
-
-    def targets(self, y: np.ndarray) -> tuple[np.ndarray, None]:
-        """What each row observes, (..., rows, observations), and of which output (None: of all)."""
-        return y, None
-
-    def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
-        """Log density of each row and output; ``var_y`` includes the noise."""
-        return log_density(y, mu_z, var_y)
+# Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
+NOISE_VAR_RANGE = (1e-12, 1e18)
+# Fewer held-out rows say too little about the noise: it stays what EM made it.
+MIN_ROWS_FOR_NOISE = 10
+# How far from the present standard deviation held-out rows may move it in one epoch: a factor.
+REACH = 8.0
+# Standard deviations over the present one, for a search in one exchange, as far as that of steps
+NOISE_FACTORS = np.exp(np.linspace(-1, 1, 73) * (1 + 1 / 8 + 1 / 64) * np.log(REACH))
 
 
-class Message(NamedTuple):
-    """What observations say, (..., rows, observations), or of all outputs: zero for the others."""
-
-    nu: np.ndarray  # the change of the output's mean over its variance
-    kappa: np.ndarray  # the loss of its variance over the square of it
-    leverage: np.ndarray  # the share of the row in its own prediction, 1 - noise [Sigma_y^-1]_ii
+def bounded_noise(noise_var: np.ndarray) -> np.ndarray:
+    """Return noise variances that stay in their range."""
+    low, high = NOISE_VAR_RANGE
+    return np.minimum(np.maximum(noise_var, low), high)  # quicker than clip for a few numbers
 
 
-def independent_message(mu_z, var_z, y, noise_var, weight=None, out=None) -> Message:
-    """Each row as if it were alone (Eq. 14); ``out`` are three arrays for the message."""
-    nu, kappa, leverage = np.empty((3, *mu_z.shape), mu_z.dtype) if out is None else out
-    if weight is None:
-        np.add(var_z, noise_var, out=kappa)
-        np.reciprocal(kappa, out=kappa)
-    else:
-        np.multiply(weight, var_z, out=kappa)
-        kappa += noise_var
-        np.divide(weight, kappa, out=kappa)
-    np.subtract(y, mu_z, out=nu)
-    nu *= kappa
-    np.multiply(kappa, var_z, out=leverage)
-    return Message(nu, kappa, leverage)
+# Expectation maximisation
 
 
-class Own(NamedTuple):
-    """What a row's prior covariance has that it shares with no row but copies of it."""
-
-    var: np.ndarray  # (..., observations, rows)
-    # Which rows are copies, for each observation that they share: numbers of networks,
-    # observations, rows and their copies. Both orders of a pair are there. None: no copies
-    pairs: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
-    cov: Any = None  # (pairs,)
-
-    def times(self, root: np.ndarray) -> Own:
-        """Of rows that are multiplied by ``root`` (..., observations, rows)."""
-        var = self.var * np.square(root)
-        if self.pairs is None:
-            return Own(var)
-        network, observation, row, other = self.pairs
-        root = by_network(root, 2)
-        factor = root[network, observation, row] * root[network, observation, other]
-        return Own(var, self.pairs, self.cov * factor)
-
-    def add_pairs_to(self, cov: np.ndarray) -> None:
-        """Add to covariances (..., observations, rows, rows) beside the diagonal, in place."""
-        if self.pairs is not None:
-            by_network(cov, 3)[self.pairs] += self.cov
-
-    def diagonal_of_product(self, root: np.ndarray, precision: np.ndarray) -> np.ndarray:
-        """The diagonal of these covariances times root @ root', whose diagonal is ``precision``."""
-        result = self.var * precision
-        if self.pairs is not None:
-            network, observation, row, other = self.pairs
-            if len(row) > precision.size:  # many pairs: cheaper to take them from all
-                entries = by_network(root @ root.swapaxes(-1, -2), 3)[self.pairs]
-            else:
-                roots = by_network(root, 3)
-                rows, others = (roots[network, observation, k] for k in (row, other))
-                entries = np.einsum("pk,pk->p", rows, others)
-            entries *= self.cov
-            places: Any = network, observation, row  # a row may have several copies
-            np.add.at(by_network(result, 2), places, entries)
-        return result
-
-
-def by_network(values: np.ndarray, n_axes: int) -> np.ndarray:
-    """A view with one axis for networks before the last ``n_axes``."""
-    return values.reshape(-1, *values.shape[-n_axes:])
-
-
-def joint_message(mu_z, shared, own: Own, y, noise_var, weight=None, work=None) -> Message:
-    """All rows of the batch at once: condition on y ~ N(mu_z, shared + own + noise_var / weight).
-
-    ``shared`` (..., observations, rows, rows), which may be overwritten, is the part of the prior
-    covariance K that rows have in common, ``own`` the part that they do not.
-    nu = Sigma_y^-1 (y - mu_z), and kappa is a row's leverage, [shared Sigma_y^-1]_ii, over its
-    variance shared_ii. For one row both are Eq. 14.
-
-    With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise_var I, so that small weights
-    divide nothing. ``work`` is an array of that shape and type to work in, whole in memory.
-    """
-    shared = np.ascontiguousarray(shared)
-    residual = (y - mu_z).swapaxes(-1, -2)
-    noise = np.asarray(noise_var)
-    noise = (noise if noise.ndim > 1 else noise.reshape(1, -1)).swapaxes(-1, -2)
-    shared_var = _diagonal(shared).copy()
-    diagonal = shared_var
-    root = None
-    if weight is not None:
-        root = np.sqrt(np.broadcast_to(weight, mu_z.shape)).swapaxes(-1, -2)
-        shared *= root[..., :, None]
-        shared *= root[..., None, :]
-        diagonal = _diagonal(shared)
-        own = own.times(root)
-        residual = root * residual
-    diagonal = diagonal + own.var
-    # K is known to rounding only, so is the noise: where they are comparable (duplicate rows with
-    # tiny sigma_v), this keeps M positive definite.
-    rounding = EPS[shared.dtype.char] * np.add.reduce(diagonal, axis=-1, keepdims=True)
-    largest = np.maximum.reduce(diagonal, axis=-1, keepdims=True)
-    # With much noise, what is not noise would be a difference of nearly equal numbers (below).
-    common = shared.copy() if np.greater(noise, MUCH_NOISE * largest).any() else None
-    own.add_pairs_to(shared)
-    work = np.empty_like(shared) if work is None else work
-    inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding, work)
-    # M^-1 = R R'
-    nu = inverse_root @ (inverse_root.swapaxes(-1, -2) @ residual[..., None])
-    precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
-    zero, one = ZERO[shared.dtype.char], ONE[shared.dtype.char]
-    not_noise = one - jitter * precision
-    leverage = np.maximum(not_noise, zero)
-    if common is not None:
-        by_shared = np.einsum("...ij,...ij->...i", inverse_root, common @ inverse_root)
-    else:
-        by_shared = not_noise - own.diagonal_of_product(inverse_root, precision)
-    nu = nu[..., 0]
-    kappa = np.maximum(by_shared, zero) / shared_var
-    if root is not None:
-        observed = root > 0
-        nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
-    return Message(*(part.swapaxes(-1, -2) for part in (nu, kappa, leverage)))
-
-
-def _diagonal(matrices: np.ndarray) -> np.ndarray:
-    """A view of the diagonals that can be written to; the matrices are whole in memory."""
-    *lead, n, _ = matrices.shape
-    return matrices.reshape(*lead, n * n)[..., :: n + 1]
-
-
-def _inverse_root(cov: np.ndarray, diagonal: np.ndarray, noise, rounding, out: np.ndarray):
-    """R with R R' = (cov + jitter)^-1, matrix by matrix, and the jitter: the noise and some more.
-
-    As much more as it takes to make the sum positive definite. The matrices are overwritten; their
-    diagonals are given apart. R is written into ``out``.
-    """
-    jitter = noise + rounding
-    _diagonal(cov)[...] = diagonal + jitter
-    out[...] = ZERO[cov.dtype.char]
-    _diagonal(out)[...] = ONE[cov.dtype.char]
-    potrf, trsm = _FACTOR[cov.dtype.char]
-    n_rows = cov.shape[-1]
-    stacks = cov.reshape(-1, n_rows, n_rows), out.reshape(-1, n_rows, n_rows)
-    for number, (matrix, root) in enumerate(zip(*stacks, strict=True)):
-        # Symmetric, and transposed in the order that LAPACK wants.
-        chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
-        while failed:
-            index = np.unravel_index(number, cov.shape[:-2])
-            more = 9 * rounding[index]
-            for values in (rounding, jitter):
-                values[index] += more
-            upper = np.triu(matrix.T, 1)  # what is still there of the matrix
-            matrix[...] = upper + upper.T + np.diag(diagonal[index] + jitter[index])
-            if not np.isfinite(matrix).all():  # more will not help
-                root[...] = np.nan
-                break
-            chol, failed = potrf(matrix.T, lower=True, overwrite_a=True, clean=False)
-        trsm(1.0, chol, root.T, lower=True, overwrite_b=True)
-    return out, jitter
-
-
-def noise_moment(message: Message, noise_var, weight=None):
-    """E[weight v^2 | y] of each row and output: the statistic of the EM step for noise_var.
+def noise_moment(
+    message: Message, noise: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return E[weight v^2 | y] of each row and output: the statistic of the EM step.
 
     Its sum over rows divided by the sum of weights is the next noise variance; a row of weight k
     contributes as k copies of it.
     """
-    moment = np.multiply(noise_var, message.nu, dtype=np.float64)  # squares of large targets
+    moment = np.multiply(noise, message.nu, dtype=np.float64)  # squares of large targets
     moment *= moment
     if weight is not None:
         moment /= np.where(weight > 0, weight, 1)
-    moment += np.multiply(noise_var, message.leverage, dtype=np.float64)
+    moment += np.multiply(noise, message.leverage, dtype=np.float64)
     return moment
+
+
+def learn_noise(
+    net: Network,
+    moment: np.ndarray,
+    weight: np.ndarray | None,
+    observed_weight: np.ndarray | None,
+) -> None:
+    """Take one step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most.
+
+    ``moment`` is (..., n_outputs, rows), ``weight`` (..., 1, rows) of the rows, and
+    ``observed_weight`` (..., n_outputs or 1, rows) of what they observe; None: all are 1.
+    """
+    n_outputs, n_rows = moment.shape[-2:]
+    together = net.outputs.n_noise < n_outputs  # one noise for all outputs
+    axes = (-2, -1) if together else -1
+    mean = np.add.reduce(moment, axis=axes, keepdims=True)
+    total: Any = n_rows if weight is None else _total(weight, -1)
+    if observed_weight is None:
+        mean /= n_rows * n_outputs if together else n_rows
+    else:
+        observed = _total(observed_weight, axes)
+        if not together:
+            total = observed
+        mean /= np.where(observed > 0, observed, 1)
+    net.rows_learned += total
+    step = pace(total, net.rows_learned)
+    mean -= net.noise_var
+    mean *= step
+    mean += net.noise_var
+    net.noise_var[...] = bounded_noise(mean)
+
+
+def _total(weight: np.ndarray, axes: Any) -> np.ndarray:
+    return weight.sum(axis=axes, keepdims=True, dtype=np.float64)
+
+
+def pace(total: Any, rows_learned: np.ndarray) -> np.ndarray:
+    """Return the step for rows of weight ``total``, after ``rows_learned`` with them.
+
+    A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
+    """
+    return (total / np.maximum(rows_learned, 1)) ** 0.6
+
+
+def share_left(net: Network, before: Network, totals: np.ndarray) -> np.ndarray:
+    """Return the share of the noise (n_noise, 1) that was there before some batches.
+
+    ``totals`` (batches,) are the weights of the batches.
+    """
+    steps = pace(totals, before.rows_learned + np.cumsum(totals, dtype=np.float64))
+    kept = (1 - steps).prod(axis=-1, keepdims=True)  # (members, n_noise, 1)
+    left = (kept * before.noise_var).mean(axis=0) / net.noise_var.mean(axis=0)
+    return np.minimum(left, 1)
+
+
+# Search for the noise that maximises a likelihood
+
+
+def search_noise(
+    score: Callable[[np.ndarray], np.ndarray], noise_var: np.ndarray, reach: float = REACH
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the noise variance (..., n_noise, 1) with the best score, and its score (..., n).
+
+    A grid over standard deviations up to ``reach`` times the current one or below, refined twice:
+    ``score`` takes variances (..., grid, n_noise, 1) and gives (..., grid, n).
+    """
+    center = 0.5 * np.log(noise_var)
+    width = np.log(reach)
+    for _ in range(3):
+        grid = center[..., None, :, :] + np.linspace(-width, width, 17)[:, None, None]
+        scores = score(bounded_noise(np.exp(2 * grid)))
+        top = scores.argmax(axis=-2)[..., None, :]
+        center = np.take_along_axis(grid[..., 0], top, axis=-2).swapaxes(-1, -2)
+        width /= 8
+    best = bounded_noise(np.exp(2 * center))
+    return best, np.take_along_axis(scores, top, axis=-2)[..., 0, :]
+
+
+def best_on_grid(scores: np.ndarray, noise_var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ``search_noise`` would, from scores (..., factors, n) of ``NOISE_FACTORS``.
+
+    For rows that are elsewhere, and are asked only once: the top of the parabola through the best
+    point of the grid and its neighbours.
+    """
+    place = np.clip(scores.argmax(axis=-2)[..., None, :], 1, scores.shape[-2] - 2)
+    below, here, above = (np.take_along_axis(scores, place + k, axis=-2) for k in (-1, 0, 1))
+    curvature = np.minimum(below - 2 * here + above, -np.finfo(np.float64).tiny)
+    offset = np.clip(0.5 * (below - above) / curvature, -1, 1)
+    step = np.log(NOISE_FACTORS[1] / NOISE_FACTORS[0])
+    factor = np.square(NOISE_FACTORS[place] * np.exp(step * offset))
+    top = here - 0.25 * (below - above) * offset
+    return bounded_noise(noise_var * factor.swapaxes(-1, -2)), top[..., 0, :]

@@ -1,21 +1,106 @@
-"""The Gaussian density."""
+"""Observation models (Eq. 1): what a row's target says of the outputs of the network.
+
+After moment matching, an observation of an output with moments (mu_z, var_z) is a Gaussian
+pseudo-observation of it, a *site*: a target with a noise variance. If the posterior of that row
+alone is (mu', var'), its site has
+
+    1 / noise = 1 / var' - 1 / var_z,   target = mu_z + (mu' - mu_z) (var_z + noise) / var_z
+
+and one row alone gets exactly that posterior. ``messages`` condition on the sites of a batch. A row
+of weight w has the noise variance noise / w; an output that is not observed has weight zero.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["log_density", "log_density_of_std"]
+__all__ = ["Gaussian", "ObservationModel", "Sites", "Targets", "log_density", "log_density_of_std"]
 
 
-def log_density(y, mean, var):
-    """log N(y; mean, var), elementwise."""
+class Targets(NamedTuple):
+    """What some rows observe, as the observation model understands it."""
+
+    value: np.ndarray  # (..., n_outputs, rows): finite where not observed, too
+    observed: np.ndarray | None = None  # (..., n_outputs, rows): 1, or 0 if not; None: all are 1
+    # (..., n_observed, rows): which outputs each row observes, if these are few; None: any
+    outputs: np.ndarray | None = None
+
+
+class Sites(NamedTuple):
+    """Gaussian pseudo-observations of the outputs."""
+
+    target: np.ndarray  # (..., n_outputs, rows)
+    noise: np.ndarray  # (..., n_outputs or 1, rows or 1), or a scalar: variance, positive
+
+
+class ObservationModel(Protocol):
+    """How targets depend on outputs; arrays of outputs are (..., n_outputs, rows)."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Units of the last layer."""
+
+    @property
+    def n_noise(self) -> int:
+        """Noise variances: ``n_outputs``, or 1 for all outputs together."""
+
+    def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
+        """Translate y (..., rows, n_targets), or (..., rows) class numbers."""
+
+    def sites(
+        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+    ) -> Sites:
+        """Return the sites of a batch, whose outputs have the moments ``mu_z`` and ``var_z``.
+
+        ``noise_var`` broadcasts against them: one variance, one for each output, or for each row.
+        """
+
+    def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log-likelihood of y, (..., n, rows), to be summed over n.
+
+        ``var_y`` includes the noise; it may have more leading axes than y.
+        """
+
+
+class Gaussian:
+    """Targets that are the outputs plus noise; NaN is a target that is not observed."""
+
+    def __init__(self, n_outputs: int):
+        self.n_outputs = n_outputs
+        self.n_noise = n_outputs
+
+    def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
+        """Translate y (..., rows, n_outputs)."""
+        value = y.astype(dtype, copy=False).swapaxes(-1, -2)
+        missing = np.isnan(value)
+        if not missing.any():
+            return Targets(value)
+        return Targets(np.where(missing, 0, value), (~missing).astype(value.dtype))
+
+    def sites(
+        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+    ) -> Sites:
+        """Return the targets with the noise as it is: they are Gaussian already."""
+        return Sites(targets.value, noise_var)
+
+    def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
+        y = y.swapaxes(-1, -2)
+        log_lik = log_density(y, mu_z, var_y)
+        missing = np.isnan(y)
+        return np.where(missing, 0, log_lik) if missing.any() else log_lik
+
+
+def log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Return log N(y; mean, var), elementwise."""
     return log_density_of_std(y, mean, np.sqrt(var))
 
 
-def log_density_of_std(y, mean, std):
-    """log N(y; mean, std**2), elementwise; the square of a tiny std may be zero."""
+def log_density_of_std(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Return log N(y; mean, std**2), elementwise; the square of a tiny std may be zero."""
     # (y - mean) is divided by the standard deviation before it is squared: the square of a large
     # residual may overflow where that of the ratio does not.
     return -(np.log(std) + 0.5 * (math.log(2 * math.pi) + ((y - mean) / std) ** 2))

@@ -1,4 +1,4 @@
-"""The shape of the errors: quantiles that are not those of a Gaussian.
+"""The tails of the errors: quantiles that are not those of a Gaussian.
 
 A predictive distribution is known by its mean and standard deviation, and by the shares of errors
 that lie outside central intervals: ``tails``, one for each of ``TAILS``, the shares that a Gaussian
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-__all__ = ["TAILS", "blend_tails", "standard_quantiles", "sum_outside"]
+__all__ = ["TAILS", "blend_tails", "gaussian_tails", "standard_quantiles", "sum_outside"]
 
 # Half widths of the intervals, in standard deviations: a step is at most 8 % of a Gaussian, and in
 # the tails about a third of what is left outside.
@@ -20,24 +20,36 @@ TAILS = np.append(0, 2 * ndtr(-WIDTHS[::-1]))  # ascending, from an infinite int
 PRIOR_ROWS = 20.0
 
 
+def gaussian_tails(n_outputs: int) -> np.ndarray:
+    """Return the tails of Gaussian errors, (levels, n_outputs)."""
+    return np.repeat(TAILS[:, None], n_outputs, axis=1)
+
+
 def sum_outside(z: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The weight of standardised errors z (n, n_outputs) outside each interval, as ``TAILS``."""
+    """Sum the weight of standardised errors z (n_outputs, rows) outside each interval.
+
+    Returns (levels, n_outputs), in the order of ``TAILS``. NaN is an error that is not known.
+    """
     # An interval of no width leaves everything outside, an error of zero too.
     place = np.maximum(np.searchsorted(WIDTHS, np.abs(z)), 1)
-    sums = np.zeros((len(TAILS), z.shape[1]))
-    for total, column in zip(sums.T, place.T, strict=True):
-        total[1:] = np.cumsum(np.bincount(column, weight, len(TAILS))[:0:-1])
+    sums = np.zeros((len(TAILS), len(z)))
+    for total, where, known in zip(sums.T, place, ~np.isnan(z), strict=True):
+        counts = np.bincount(where[known], weight[known], len(TAILS))
+        total[1:] = np.cumsum(counts[:0:-1])
     return sums
 
 
-def blend_tails(outside: np.ndarray, n_rows: float) -> np.ndarray:
-    """Shares outside (levels, n_outputs), of ``n_rows`` and of the prior: strictly increasing."""
-    shares = outside / outside[-1]
+def blend_tails(outside: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
+    """Return shares outside (levels, n_outputs), of ``n_rows`` (n_outputs,) and of the prior.
+
+    They are strictly increasing.
+    """
+    shares = outside / np.where(outside[-1] > 0, outside[-1], 1)
     return (n_rows * shares + PRIOR_ROWS * TAILS[:, None]) / (n_rows + PRIOR_ROWS)
 
 
 def standard_quantiles(tails: np.ndarray | None, quantiles: np.ndarray) -> np.ndarray:
-    """Quantiles (n_outputs, n) in standard deviations from the mean; (1, n) of a Gaussian."""
+    """Return quantiles (n_outputs, n) in standard deviations; of a Gaussian (1, n)."""
     if tails is None:
         return ndtri(quantiles)[None]
     outside = 2 * np.minimum(quantiles, 1 - quantiles)

@@ -1,18 +1,33 @@
-"""Epochs: shuffling, early stopping, the noise that suits the validation rows, history."""
+"""Epochs: early stopping, the noise that suits the validation rows, history.
+
+One loop serves rows in memory and rows on a cluster: a ``Source`` knows where they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .learning import Network, Rows, Settings, bounded_noise, learn_rows, predict_moments
+from .learning import Learner, Settings
+from .noise import MIN_ROWS_FOR_NOISE, search_noise
+from .posterior import Network
+from .predicting import held_out_moments
+from .rows import Rows, n_observed
 
-__all__ = ["EarlyStopping", "History", "fit_epochs"]
+__all__ = [
+    "EarlyStopping", "Epoch", "History", "InMemory", "Plan", "Source", "best_noise", "train"
+]  # fmt: skip
 
-# Fewer validation rows say too little about the noise: it stays what EM made it.
-MIN_ROWS_FOR_NOISE = 10
+
+class Plan(NamedTuple):
+    """When training ends."""
+
+    max_iter: int
+    n_iter_no_change: int = 1
+    tol: float = 0.0
 
 
 @dataclass
@@ -24,67 +39,87 @@ class History:
     best_iter: np.ndarray | None = None
     interrupted: bool = False
     stopped: bool = False  # by on_epoch
-    # While training goes on: a copy of the posterior that it would give if it ended now.
+    # While training goes on: returns a copy of the posterior that it would give if it ended now
     posterior: Callable[[], Network] | None = None
 
     @property
     def n_iter(self) -> int:
+        """Number of epochs."""
         return len(self.train_scores)
 
 
-def fit_epochs(
+class Epoch(Protocol):
+    """What a source does in one epoch, with the posterior that it was given."""
+
+    def validated(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores (members,) of that posterior on the rows held out, and the best noise."""
+
+    def learned(self, goes_on: np.ndarray) -> tuple[Network, np.ndarray]:
+        """Let the members that go on learn; returns their posterior and training scores."""
+
+
+class Source(Protocol):
+    """Where rows are, and how they are learned there."""
+
+    holds_out: bool  # whether there are rows to validate with
+
+    def epoch(self, net: Network, active: np.ndarray, *, validate: bool, learn: bool) -> Epoch:
+        """Begin an epoch: validate ``net``, the posterior of the active members, then learn."""
+
+    def cancel(self) -> None:
+        """Give up an epoch that was interrupted."""
+
+
+def train(
     net: Network,
-    data: Rows,
-    train: np.ndarray,
-    validation: list[np.ndarray] | None,
-    settings: Settings,
+    source: Source,
+    plan: Plan,
     *,
-    max_iter: int,
-    n_iter_no_change: int,
-    tol: float,
-    rngs: list | None,
     continued: bool = False,
-    on_epoch: Callable[[History], bool] | None = None,
+    on_epoch: Callable[[History], bool | None] | None = None,
     on_epoch_begin: Callable[[], None] | None = None,
 ) -> History:
-    """Learn ``train`` (members, n) up to ``max_iter`` times, in place.
+    """Learn the rows of a source up to ``max_iter`` times, in place.
 
-    With ``validation`` (row numbers for each member), each member ends with the posterior of its
-    best epoch, which may be the one that it starts with (epoch 0) if that is ``continued`` from
-    earlier training. ``rngs`` shuffle the rows of each member in each epoch; None keeps their
-    order. An interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``,
-    called after each epoch, if it returns True.
+    If the source holds out rows, each member ends with the posterior of its best epoch, which may
+    be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
+    interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``, called
+    after each epoch, if it returns True.
     """
     history = History()
-    data = data.with_keys()
-    stopping = EarlyStopping(net, n_iter_no_change, tol) if validation is not None else None
+    stopping = EarlyStopping(net, plan.n_iter_no_change, plan.tol) if source.holds_out else None
     history.posterior = (stopping.best if stopping is not None else net).copy
-    everyone = np.arange(len(train))
+    everyone = np.arange(net.n_members)
     current, active = net, everyone  # a member that has stopped leaves the stack
-    tapes: dict = {}
+    # An epoch is validated at the beginning of the next, in one exchange with a cluster.
+    n_rounds = plan.max_iter + (stopping is not None and plan.max_iter > 0)
     try:
-        if stopping is not None and validation is not None and continued:
-            stopping.update(0, net, everyone, *_validate(net, data, validation))
-        for epoch in range(1, max_iter + 1):
+        for number in range(1, n_rounds + 1):
+            learn, goes_on = number <= plan.max_iter, np.ones(len(active), dtype=bool)
+            validate = stopping is not None and (continued or number > 1)
+            epoch = source.epoch(current, active, validate=validate, learn=learn)
+            if stopping is not None and validate:
+                gains = stopping.update(number - 1, current, active, *epoch.validated())
+                if number > 1:  # where training starts is only something to beat
+                    goes_on = gains
+                    history.validation_scores.append(float(stopping.last_score.mean()))
+                    history.best_iter = stopping.best_iter.copy()
+                    history.stopped = on_epoch is not None and bool(on_epoch(history))
+            if history.stopped or not (learn and goes_on.any()):
+                break
             if on_epoch_begin is not None:
                 on_epoch_begin()
-            rows = train[active]
-            if rngs is not None:
-                rows = np.stack([rngs[m].permutation(r) for m, r in zip(active, rows, strict=True)])
-            scores = learn_rows(current, data, rows, settings, tapes)
+            current, scores = epoch.learned(goes_on)
+            active = active[goes_on]
             history.train_scores.append(float(scores.mean()))
-            if stopping is not None and validation is not None:
-                scores, noise_var = _validate(current, data, [validation[m] for m in active])
-                goes_on = stopping.update(epoch, current, active, scores, noise_var)
-                history.validation_scores.append(float(stopping.last_score.mean()))
-                history.best_iter = stopping.best_iter.copy()
-                if not goes_on.all() and goes_on.any():
-                    current, tapes = current.members(np.flatnonzero(goes_on)), {}
-                active = active[goes_on]
-            history.stopped = on_epoch is not None and bool(on_epoch(history))
-            if history.stopped or not len(active):
-                break
+            if stopping is None:
+                if current is not net:
+                    net.assign(current, everyone)
+                history.stopped = on_epoch is not None and bool(on_epoch(history))
+                if history.stopped:
+                    break
     except KeyboardInterrupt:
+        source.cancel()
         history.interrupted = True
     if stopping is not None and history.validation_scores:
         net.assign(stopping.best, everyone)
@@ -96,17 +131,23 @@ class EarlyStopping:
     """The best posterior of each member, and which members still gain."""
 
     def __init__(self, net: Network, n_iter_no_change: int, tol: float):
-        n_members = len(net.noise_var)
         self.n_iter_no_change, self.tol = n_iter_no_change, tol
         self.best = net.copy()
-        self.best_iter = np.zeros(n_members, dtype=int)
-        self.last_score = np.full(n_members, -np.inf)
-        self._top_score = np.full(n_members, -np.inf)
-        self._to_beat = np.full(n_members, -np.inf)  # the last score that was a gain of tol
-        self._waited = np.zeros(n_members, dtype=int)
+        self.best_iter = np.zeros(net.n_members, dtype=int)
+        self.last_score = np.full(net.n_members, -np.inf)
+        self._top_score = np.full(net.n_members, -np.inf)
+        self._to_beat = np.full(net.n_members, -np.inf)  # the last score that was a gain of tol
+        self._waited = np.zeros(net.n_members, dtype=int)
 
-    def update(self, epoch: int, net: Network, active, scores, noise_var) -> np.ndarray:
-        """Take note of the scores of the active members; which of them go on."""
+    def update(
+        self,
+        epoch: int,
+        net: Network,
+        active: np.ndarray,
+        scores: np.ndarray,
+        noise_var: np.ndarray,
+    ) -> np.ndarray:
+        """Take note of the scores of the active members; returns which of them go on."""
         self.last_score[active] = scores
         better = ~(scores <= self._top_score[active])  # NaN too: it must not go unnoticed
         chosen = active[better]
@@ -120,50 +161,91 @@ class EarlyStopping:
         return self._waited[active] < self.n_iter_no_change
 
 
-def _validate(net: Network, data: Rows, validation: list[np.ndarray]):
-    """Each member's score on its own rows, and the noise that maximises it if noise is learnt."""
+class InMemory:
+    """Rows in memory, learned in place.
+
+    ``order`` (members, n) are the rows that each member learns, ``validation`` those that it holds
+    out. ``rngs`` shuffle the rows of each member in each epoch; None keeps their order.
+    """
+
+    def __init__(
+        self,
+        data: Rows,
+        order: np.ndarray,
+        validation: list[np.ndarray] | None,
+        settings: Settings,
+        rngs: list[np.random.RandomState] | None,
+    ):
+        self.data = data.with_keys()
+        self.order = order
+        self.validation = validation
+        self.settings = settings
+        self.rngs = rngs
+        self.holds_out = validation is not None
+        self._learner: Learner | None = None
+
+    def epoch(
+        self, net: Network, active: np.ndarray, *, validate: bool, learn: bool
+    ) -> _EpochInMemory:
+        """Begin an epoch; nothing is done before it is asked for."""
+        return _EpochInMemory(self, net, active)
+
+    def cancel(self) -> None:
+        """Do nothing: what was interrupted is over."""
+
+    def learner(self, net: Network) -> Learner:
+        """Return the learner of a network, the same as before if it is the same network."""
+        if self._learner is None or self._learner.net is not net:
+            self._learner = Learner(net, self.settings)
+        return self._learner
+
+
+class _EpochInMemory(NamedTuple):
+    source: InMemory
+    net: Network
+    active: np.ndarray
+
+    def validated(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.source.validation is not None
+        held_out = [self.source.validation[m] for m in self.active]
+        return validate(self.net, self.source.data, held_out)
+
+    def learned(self, goes_on: np.ndarray) -> tuple[Network, np.ndarray]:
+        source, net, active = self.source, self.net, self.active[goes_on]
+        if not goes_on.all():
+            net = net.members(np.flatnonzero(goes_on))
+        order = source.order[active]
+        if source.rngs is not None:
+            pairs = zip(active, order, strict=True)
+            order = np.stack([source.rngs[m].permutation(rows) for m, rows in pairs])
+        return net, source.learner(net).learn(source.data, order)
+
+
+def validate(
+    net: Network, data: Rows, validation: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score each member on its own rows; returns the noise that maximises it, if it is learned."""
     scores = np.empty(len(validation))
     noise_var = net.noise_var.copy()
-    for member, (rows, mu_z, var_z) in enumerate(own_moments(net, data, validation)):
-        y, weight = rows.y, rows.weight
-        if net.learn_noise and len(weight) >= MIN_ROWS_FOR_NOISE:
-            noise_var[member] = best_noise(net.outputs, mu_z, var_z, y, weight, noise_var[member])
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var[member], y)
-        scores[member] = weight @ log_lik.sum(axis=-1) / weight.sum()
+    for member, (rows, mu_z, var_z) in enumerate(held_out_moments(net, data, validation)):
+        if net.noise_is_learned:
+            enough = n_observed(rows.y) >= MIN_ROWS_FOR_NOISE
+            if enough.any():
+                best = best_noise(net, rows, mu_z, var_z, noise_var[member])
+                noise_var[member] = np.where(enough[:, None], best, noise_var[member])
+        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var[member], rows.y)
+        scores[member] = rows.weight @ log_lik.sum(axis=-2) / rows.weight.sum()
     return scores, noise_var
 
 
-def own_moments(net: Network, data: Rows, validation: list[np.ndarray]) -> Iterator:
-    """The rows of each member, with the means and variances that it predicts for them."""
-    for member, numbers in enumerate(validation):
-        rows = data.take(numbers)
-        mu_z, var_z = predict_moments(net.members(slice(member, member + 1)), rows.x, rows.var_x)
-        yield rows, mu_z[0], var_z[0]
-
-
-def best_noise(outputs, mu_z, var_z, y, weight, noise_var) -> np.ndarray:
-    """The noise variance (1, n_outputs or 1) that maximises the likelihood of some rows."""
+def best_noise(
+    net: Network, rows: Rows, mu_z: np.ndarray, var_z: np.ndarray, noise_var: np.ndarray
+) -> np.ndarray:
+    """Return the noise variance (n_noise, 1) that maximises the likelihood of some rows."""
     mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
 
-    def score(noise):
-        return np.einsum("n,gno->go", weight, outputs.log_likelihood(mu_z, var_z + noise, y))
+    def score(noise: np.ndarray) -> np.ndarray:
+        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise, rows.y)
+        return np.einsum("n,gon->go", rows.weight, log_lik)
 
-    return search_noise(score, noise_var, reach=8.0)[0]
-
-
-def search_noise(score, noise_var, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """The noise variance (..., 1, n) with the best score, and its score (..., n).
-
-    A grid over standard deviations up to ``reach`` times the current one or below, refined twice:
-    ``score`` takes variances (..., grid, 1, n) and gives (..., grid, n).
-    """
-    center = 0.5 * np.log(noise_var)
-    width = np.log(reach)
-    for _ in range(3):
-        grid = center[..., None, :, :] + np.linspace(-width, width, 17)[:, None, None]
-        scores = score(bounded_noise(np.exp(2 * grid)))
-        top = scores.argmax(axis=-2)[..., None, :]
-        center = np.take_along_axis(grid[..., 0, :], top, axis=-2)
-        width /= 8
-    best = bounded_noise(np.exp(2 * center))
-    return best, np.take_along_axis(scores, top, axis=-2)[..., 0, :]
+    return search_noise(score, noise_var)[0]

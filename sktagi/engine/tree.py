@@ -9,13 +9,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtr, owens_t
 
+from .observations import Sites, Targets
+
 __all__ = ["ClassTree"]
 
 
 class ClassTree:
     """Observation model of K classes; targets are class numbers 0 to K - 1."""
 
-    shared_noise = True
+    n_noise = 1
 
     def __init__(self, n_classes: int, probit_scale: float = 1 / 3):
         self.n_classes = n_classes
@@ -40,49 +42,61 @@ class ClassTree:
             self._levels.append((*places, here % 2 == 0))
             above = here
 
-    def targets(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """+1 or -1 on each level of the tree, (..., rows, levels), and the nodes observed."""
-        return self.signs[y], self.nodes[y]
+    def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
+        """Translate class numbers (..., rows): +1 or -1 on each node of their paths."""
+        outputs, signs = (_by_level(a[y]) for a in (self.nodes, self.signs.astype(dtype)))
+        value, observed = np.zeros((2, *y.shape[:-1], self.n_outputs, y.shape[-1]), dtype)
+        np.put_along_axis(value, outputs, signs, axis=-2)
+        np.put_along_axis(observed, outputs, 1, axis=-2)
+        return Targets(value, observed, outputs)
 
-    def log_likelihood(self, mu_z, var_y, y) -> np.ndarray:
-        """Log probability of each row's class, shape (..., rows, 1).
+    def sites(
+        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+    ) -> Sites:
+        """Return +1 and -1 with the noise as it is, as in the paper."""
+        return Sites(targets.value, noise_var)
 
-        Needs the nodes of two paths only: that of the class, and that of the last class, along
+    def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log probability of each row's class, (..., 1, rows).
+
+        It needs the nodes of two paths only: that of the class, and that of the last class, along
         which branches lead to leaves that no class has.
         """
         ratio = self._ratio(mu_z, var_y)
-        nodes = np.broadcast_to(self.nodes[y], (*ratio.shape[:-1], self.nodes.shape[1]))
-        on_path = log_ndtr(np.take_along_axis(ratio, nodes, axis=-1) * self.signs[y])
-        log_lik = on_path.sum(axis=-1, keepdims=True) - self._log_total(ratio)
+        nodes, signs = _by_level(self.nodes[y]), _by_level(self.signs[y])
+        nodes = np.broadcast_to(nodes, (*ratio.shape[:-2], *nodes.shape[-2:]))
+        on_path = log_ndtr(np.take_along_axis(ratio, nodes, axis=-2) * signs)
+        log_lik = on_path.sum(axis=-2, keepdims=True) - self._log_total(ratio)
         return log_lik.astype(ratio.dtype)
 
-    def log_proba(self, mu_z, var_y) -> np.ndarray:
-        """Normalised log probabilities (App. C); ``var_y`` includes the noise."""
+    def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
+        """Return normalised log probabilities (App. C), (..., n_classes, rows)."""
         ratio = self._ratio(mu_z, var_y)
         log_proba = self._along_paths(log_ndtr(ratio), log_ndtr(-ratio))
-        log_proba -= log_proba.max(axis=-1, keepdims=True)
-        log_proba -= np.log(np.exp(log_proba).sum(axis=-1, keepdims=True))
+        log_proba -= log_proba.max(axis=-2, keepdims=True)
+        log_proba -= np.log(np.exp(log_proba).sum(axis=-2, keepdims=True))
         return log_proba
 
-    def _ratio(self, mu_z, var_y) -> np.ndarray:
-        """c = mu / sqrt(alpha^2 + var), so that E[Phi(y / alpha)] = Phi(c)."""
+    def _ratio(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
+        """Return c = mu / sqrt(alpha^2 + var), so that E[Phi(y / alpha)] = Phi(c)."""
         ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
         # Beyond this a probability is 0 or 1, and its logarithm still finite in float32.
         return np.clip(ratio, -1e15, 1e15)
 
-    def _log_total(self, ratio) -> np.ndarray:
-        """Log of the probability that a path ends in a class: up to the last class or on it."""
+    def _log_total(self, ratio: np.ndarray) -> np.ndarray:
+        """Return the log probability that a path ends in a class: up to the last class or on it."""
         last, signs = self.nodes[-1], self.signs[-1]
-        terms, so_far = [], np.zeros((*ratio.shape[:-1], 1), dtype=ratio.dtype)
+        terms = []
+        so_far = np.zeros((*ratio.shape[:-2], 1, ratio.shape[-1]), dtype=ratio.dtype)
         for node, sign in zip(last, signs, strict=True):
-            c = ratio[..., node, None]
+            c = ratio[..., node, None, :]
             if sign < 0:  # all paths that turn to digit 0 here end in a class
                 terms.append(so_far + log_ndtr(c))
             so_far = so_far + log_ndtr(sign * c)
         return np.logaddexp.reduce(np.stack([*terms, so_far]), axis=0)
 
-    def proba_std(self, mu_z, var_y) -> np.ndarray:
-        """Standard deviations of the class probabilities, given Gaussian outputs.
+    def proba_std(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
+        """Return standard deviations of the class probabilities, given Gaussian outputs.
 
         With c = mu / sqrt(alpha^2 + var), E[Phi(y / alpha)] = Phi(c) and E[Phi(y / alpha)^2] =
         Phi(c) - 2 T(c, alpha / sqrt(alpha^2 + 2 var)), T Owen's function. Nodes are independent,
@@ -103,16 +117,23 @@ class ClassTree:
         bound = np.sqrt(np.exp(log_p) * -np.expm1(np.minimum(log_p, 0)))
         return np.minimum(std, bound).astype(dtype)
 
-    def _along_paths(self, if_zero, if_one) -> np.ndarray:
-        """Sum over the path of each class of what a node says for its digit 0 or 1."""
-        total = np.zeros((*if_zero.shape[:-1], 1), dtype=if_zero.dtype)
+    def _along_paths(self, if_zero: np.ndarray, if_one: np.ndarray) -> np.ndarray:
+        """Sum over the path of each class what a node says for its digit 0 or 1."""
+        *lead, _, n_rows = if_zero.shape
+        total = np.zeros((*lead, 1, n_rows), dtype=if_zero.dtype)
         for parent, node, is_zero in self._levels:  # from the prefixes of a level to the next
-            branch = np.where(is_zero, if_zero[..., node], if_one[..., node])
-            total = total[..., parent] + branch
+            zero = is_zero[:, None]
+            branch = np.where(zero, if_zero[..., node, :], if_one[..., node, :])
+            total = total[..., parent, :] + branch
         return total
 
 
-def _log_spread(ratio, owen):
-    """log(E[Phi^2] / E[Phi]^2) of a node, at least 0."""
+def _by_level(values: np.ndarray) -> np.ndarray:
+    """Return (..., rows, levels) as (..., levels, rows)."""
+    return values.swapaxes(-1, -2)
+
+
+def _log_spread(ratio: np.ndarray, owen: np.ndarray) -> np.ndarray:
+    """Return log(E[Phi^2] / E[Phi]^2) of a node, at least 0."""
     square = np.maximum(ndtr(ratio) - owen, np.finfo(ratio.dtype).tiny)
     return np.maximum(np.log(square) - 2 * log_ndtr(ratio), 0)

@@ -1,0 +1,88 @@
+"""Fitted attributes: what users read of a posterior."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._prequential import Prequential
+from .engine.posterior import FullLayer, Network
+
+__all__ = ["FittedAttributes"]
+
+
+class FittedAttributes:
+    """Properties of a fitted estimator, which are not there before it is fitted."""
+
+    _net: Network
+    _prequential: Prequential
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_net")
+
+    @property
+    def coefs_(self) -> list[np.ndarray]:
+        """Posterior means of the weights."""
+        return [_of_members(layer.mu[:, :-1]) for layer in self._fitted_net("coefs_").layers]
+
+    @property
+    def intercepts_(self) -> list[np.ndarray]:
+        """Posterior means of the biases."""
+        return [_of_members(layer.mu[:, -1]) for layer in self._fitted_net("intercepts_").layers]
+
+    @property
+    def coef_vars_(self) -> list[np.ndarray]:
+        """Posterior variances of the weights, as predictions use them."""
+        net = self._fitted_net("coef_vars_").reported()
+        return [_of_members(layer.var[:, :-1]) for layer in net.layers]
+
+    @property
+    def intercept_vars_(self) -> list[np.ndarray]:
+        """Posterior variances of the biases, as predictions use them."""
+        net = self._fitted_net("intercept_vars_").reported()
+        return [_of_members(layer.var[:, -1]) for layer in net.layers]
+
+    @property
+    def layer_covariances_(self) -> list[np.ndarray]:
+        """Posterior covariances of each layer's parameters, with ``covariance_type="full"``."""
+        layers = self._fitted_net("layer_covariances_").reported().layers
+        covariances = [_of_members(a.cov) for a in layers if isinstance(a, FullLayer)]
+        if not covariances:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute 'layer_covariances_': it is "
+                "fitted with covariance_type='diag'."
+            )
+        return covariances
+
+    @property
+    def sigma_v_(self) -> float | np.ndarray:
+        """Observation-noise standard deviation, in units of the standardised target."""
+        noise_var = self._fitted_net("sigma_v_").reported_noise
+        sigma_v = np.sqrt(noise_var.mean(axis=0)[:, 0])
+        return float(sigma_v[0]) if len(sigma_v) == 1 else sigma_v
+
+    @property
+    def prequential_log_likelihood_(self) -> float:
+        """Mean log-likelihood of streamed rows, each before it was learned."""
+        self._fitted_net("prequential_log_likelihood_")
+        return self._prequential.mean
+
+    @property
+    def recent_log_likelihood_(self) -> float:
+        """Mean log-likelihood of streamed rows, in which a row counts half after 500 rows."""
+        self._fitted_net("recent_log_likelihood_")
+        return self._prequential.recent
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of output units."""
+        return self._fitted_net("n_outputs_").outputs.n_outputs
+
+    def _fitted_net(self, name: str) -> Network:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._net
+
+
+def _of_members(values: np.ndarray) -> np.ndarray:
+    """Return the values of all members; of one member, without its axis."""
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,250 @@
+"""The posterior of a network's parameters: layers, their prior, forgetting; the network itself.
+
+A layer's parameters are one Gaussian matrix, (n_in + 1, n_out); its last row is the bias, the
+weight of a unit whose value is exactly 1. So the equations for weights serve biases too.
+
+Several networks, the members, stand side by side along the first axis of every array, as in
+``numpy.linalg``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from .activations import Activation
+from .observations import ObservationModel
+from .rescaling import Change, rescale_inputs, rescale_outputs, transform_full
+
+__all__ = [
+    "Calibration", "FullLayer", "Layer", "Members", "Network", "draw_prior", "forget", "full_prior"
+]  # fmt: skip
+
+# Numbers of members: one, a slice (views) or an array (copies).
+Members: TypeAlias = int | slice | np.ndarray
+
+
+class _ByMember:
+    """What layers of both kinds can do with the arrays that have an axis of members."""
+
+    BY_MEMBER: ClassVar[tuple[str, ...]]
+
+    def _map(self, function: Callable[[np.ndarray], np.ndarray]) -> Self:
+        changed = {name: function(getattr(self, name)) for name in self.BY_MEMBER}
+        return replace(self, **changed)  # type: ignore[type-var]
+
+    def copy(self) -> Self:
+        """Return a layer with arrays of its own."""
+        return self._map(np.copy)
+
+    def members(self, numbers: Members) -> Self:
+        """Return the layer of some members."""
+        return self._map(lambda values: values[numbers])
+
+    def assign(self, members: np.ndarray, other: Self, theirs: np.ndarray) -> None:
+        """Take over the members ``theirs`` of another layer, in place."""
+        for name in self.BY_MEMBER:
+            getattr(self, name)[members] = getattr(other, name)[theirs]
+
+
+@dataclass(eq=False)
+class Layer(_ByMember):
+    """Independent parameters of a layer."""
+
+    BY_MEMBER: ClassVar[tuple[str, ...]] = ("mu", "var")
+
+    mu: np.ndarray  # (..., n_in + 1, n_out): means
+    var: np.ndarray  # (..., n_in + 1, n_out): variances S
+    var_prior: np.ndarray  # (n_in + 1, 1): prior variances S_0, to which forgetting leads
+
+    def tempered(self, factor: float) -> Layer:
+        """Return the layer with variances times ``factor``."""
+        return replace(self, var=self.var * self.mu.dtype.type(factor))
+
+    def rescale_inputs(self, change: Change) -> None:
+        """Say the same of inputs in new units, in place."""
+        rescale_inputs(self.mu, self.var, self.var_prior, change)
+
+    def rescale_outputs(self, change: Change) -> None:
+        """Say the same of outputs in new units, in place."""
+        rescale_outputs(self.mu, self.var, self.var_prior, change)
+
+
+@dataclass(eq=False)
+class FullLayer(_ByMember):
+    """Correlated parameters of a layer: one covariance matrix in the place of variances."""
+
+    BY_MEMBER: ClassVar[tuple[str, ...]] = ("mu", "cov", "fading")
+
+    mu: np.ndarray  # (members, n_in + 1, n_out): means
+    cov: np.ndarray  # (members, P, P): covariance of the P parameters, in the order of mu.ravel()
+    var_prior: np.ndarray  # (n_in + 1, 1): prior variances S_0
+    fading: np.ndarray  # (members,): half-lives that have passed and are not yet in cov
+
+    @property
+    def var(self) -> np.ndarray:
+        """Variances, in the shape and precision of the means."""
+        return np.einsum("mii->mi", self.cov).reshape(self.mu.shape).astype(self.mu.dtype)
+
+    def tempered(self, factor: float) -> FullLayer:
+        """Return the layer with covariances times ``factor``."""
+        return replace(self, cov=self.cov * self.mu.dtype.type(factor))
+
+    def rescale_inputs(self, change: Change) -> None:
+        """Say the same of inputs in new units, in place."""
+        matrix = np.diag(np.append(change.ratio, 1.0))
+        matrix[-1, :-1] = change.shift
+        transform_full(self.mu, self.cov, matrix, np.ones(self.mu.shape[-1]))
+
+    def rescale_outputs(self, change: Change) -> None:
+        """Say the same of outputs in new units, in place."""
+        self.mu[:, -1] -= change.shift
+        transform_full(self.mu, self.cov, np.eye(self.mu.shape[-2]), 1 / change.ratio)
+
+
+class Calibration(NamedTuple):
+    """What predictions, and only they, change of a posterior (``calibration``)."""
+
+    temperature: float  # factor of the parameters' variances
+    noise_scale: np.ndarray  # (n_noise, 1): factor of the noise variance
+    tails: np.ndarray  # (levels, n_outputs): shares of errors outside intervals (``tails``)
+
+
+@dataclass(eq=False)
+class Network:
+    """The posterior of the members: parameters and observation noise."""
+
+    layers: Sequence[Layer | FullLayer]
+    activation: Activation
+    outputs: ObservationModel
+    noise_var: np.ndarray  # (members, n_noise, 1): float64
+    noise_is_learned: bool = False
+    # (members, n_noise, 1): weight of the rows that the noise was learned from; sets its pace
+    rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
+    calibration: Calibration | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rows_learned.size:
+            self.rows_learned = np.zeros(self.noise_var.shape)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether parameters of a layer are correlated."""
+        return isinstance(self.layers[0], FullLayer)
+
+    @property
+    def n_members(self) -> int:
+        """Number of members."""
+        return len(self.noise_var)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the means."""
+        return self.layers[0].mu.dtype
+
+    @property
+    def reported_noise(self) -> np.ndarray:
+        """Noise variances that predictions use, in the shape of ``noise_var``."""
+        return self.noise_var * (self.calibration.noise_scale if self.calibration else 1.0)
+
+    def reported(self) -> Network:
+        """Return the posterior that predictions use: calibrated, if it is."""
+        if self.calibration is None:
+            return self
+        temperature = self.calibration.temperature
+        layers = self.layers if temperature == 1 else [a.tempered(temperature) for a in self.layers]
+        return replace(self, layers=layers, noise_var=self.reported_noise, calibration=None)
+
+    def copy(self) -> Network:
+        """Return a network with arrays of its own."""
+        return replace(
+            self,
+            layers=[layer.copy() for layer in self.layers],
+            noise_var=self.noise_var.copy(),
+            rows_learned=self.rows_learned.copy(),
+        )
+
+    def members(self, numbers: Members) -> Network:
+        """Return some of the members: views for a slice, copies for an array of numbers."""
+        return replace(
+            self,
+            layers=[layer.members(numbers) for layer in self.layers],
+            noise_var=self.noise_var[numbers],
+            rows_learned=self.rows_learned[numbers],
+        )
+
+    def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None) -> None:
+        """Take over the posterior of some members; ``theirs`` are their numbers in ``other``."""
+        theirs = members if theirs is None else theirs
+        for mine, new in zip(self.layers, other.layers, strict=True):
+            mine.assign(members, new, theirs)  # type: ignore[arg-type]
+        self.noise_var[members] = other.noise_var[theirs]
+        self.rows_learned[members] = other.rows_learned[theirs]
+
+    def is_sound(self) -> bool:
+        """Whether all numbers are finite and all variances positive."""
+        for layer in self.layers:
+            var = layer.var
+            if not (np.isfinite(layer.mu).all() and np.isfinite(var).all() and var.min() > 0):
+                return False
+        return True
+
+
+# Prior
+
+
+def draw_prior(
+    sizes: Sequence[int],
+    rngs: Iterable[np.random.RandomState | np.random.Generator],
+    *,
+    weight_gain: float = 1.0,
+    bias_variance: float = 0.01,
+    dtype: np.typing.DTypeLike = np.float64,
+) -> list[Layer]:
+    """Draw the means of a Xavier prior (paper, section 4): one network for each of ``rngs``.
+
+    ``weight_gain`` multiplies the Xavier variance 2 / (n_in + n_out).
+    """
+    rngs = list(rngs)
+    layers = []
+    for n_in, n_out in pairwise(sizes):
+        var_prior = np.full((n_in + 1, 1), weight_gain * 2.0 / (n_in + n_out))
+        var_prior[-1] = bias_variance
+        mu = np.empty((len(rngs), n_in + 1, n_out), dtype)
+        std = np.sqrt(var_prior)
+        for rng, member in zip(rngs, mu, strict=True):
+            np.multiply(rng.standard_normal(member.shape), std, out=member, casting="same_kind")
+        var = np.broadcast_to(var_prior, mu.shape).astype(dtype, order="C")
+        layers.append(Layer(mu, var, var_prior.astype(dtype)))
+    return layers
+
+
+def full_prior(layers: Sequence[Layer]) -> list[FullLayer]:
+    """Return the same prior with covariance matrices, which are still diagonal."""
+    full = []
+    for layer in layers:
+        n_members = len(layer.mu)
+        n_params = layer.mu[0].size
+        cov = np.zeros((n_members, n_params, n_params))
+        np.einsum("mii->mi", cov)[...] = layer.var.reshape(n_members, n_params)
+        full.append(FullLayer(layer.mu, cov, layer.var_prior, np.zeros(n_members)))
+    return full
+
+
+# Forgetting
+
+
+def forget(
+    var: np.ndarray,
+    var_prior: np.ndarray,
+    retained: np.ndarray | float,
+    work: np.ndarray | None = None,
+) -> None:
+    """Retain a share of the evidence, in place: 1/S <- (1 - retained) / S_0 + retained / S."""
+    shrink = np.multiply(var, (1 - retained) / var_prior, out=work)
+    shrink += retained
+    var /= shrink

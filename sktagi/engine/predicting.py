@@ -1,0 +1,69 @@
+"""Predictions: moments of the outputs, in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from .full import predict_full
+from .inputs import InputErrors, forward_uncertain
+from .passes import Tape, forward
+from .posterior import Layer, Network
+from .rows import Rows, slices
+
+__all__ = ["block_rows", "held_out_moments", "predict_moments"]
+
+# Elements of the widest array of a block: its arrays stay in cache.
+BLOCK_ELEMENTS = 1 << 16
+
+# Turns a block of rows as given, and their errors, into inputs of the network.
+Prepare = Callable[[Any, InputErrors | None], tuple[Any, InputErrors | None]]
+
+
+def predict_moments(
+    net: Network,
+    x: Any,
+    errors: InputErrors | None = None,
+    prepare: Prepare = lambda x, errors: (x, errors),
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of the outputs, (members, n_outputs, rows).
+
+    ``x`` has rows first, dense or sparse.
+    """
+    n_rows = x.shape[0]
+    mu, var = np.empty((2, net.n_members, net.outputs.n_outputs, n_rows), net.dtype)
+    tape = None
+    rank = 1 if errors is None else errors.rank
+    for part in slices(n_rows, block_rows(net, BLOCK_ELEMENTS // rank, x.shape[1])):
+        block, block_errors = prepare(x[part], None if errors is None else errors.take(part))
+        here = (..., part)
+        if net.is_full:
+            mu[here], var[here] = predict_full(net, block, block_errors)
+            continue
+        layers = cast("list[Layer]", net.layers)
+        block = block.T
+        if block_errors is not None:
+            mu[here], var[here] = forward_uncertain(layers, net.activation, block, block_errors)
+            continue
+        if tape is None or tape.n_rows != block.shape[1]:
+            tape = Tape(layers, (net.n_members,), block.shape[1], learning=False)
+        mu[here], var[here], _ = forward(layers, net.activation, block, tape=tape)
+    return mu, var
+
+
+def held_out_moments(
+    net: Network, data: Rows, validation: list[np.ndarray]
+) -> Iterator[tuple[Rows, np.ndarray, np.ndarray]]:
+    """Yield the rows that each member holds out, with the moments that it predicts for them."""
+    for member, numbers in enumerate(validation):
+        rows = data.take(numbers)
+        mu_z, var_z = predict_moments(net.members(slice(member, member + 1)), rows.x, rows.errors)
+        yield rows, mu_z[0], var_z[0]
+
+
+def block_rows(net: Network, elements: int, entries: int) -> int:
+    """Return how many rows with ``entries`` each make arrays of at most so many elements."""
+    widest = max(entries, *(layer.mu.shape[-1] for layer in net.layers))
+    return max(1, elements // (widest * net.n_members))

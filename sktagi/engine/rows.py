@@ -1,0 +1,138 @@
+"""Rows of data as they enter the engine, and the batches that are made of them.
+
+Here arrays still have rows first; a ``Batch`` has them last, as all arrays of units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from .inputs import InputErrors
+from .keys import row_keys
+from .observations import Targets
+
+__all__ = ["Batch", "Copies", "Rows", "iterate_batches", "n_observed", "slices"]
+
+# Pairs of copies of a row: numbers of networks, rows and their copies, in both orders.
+Copies: TypeAlias = tuple[np.ndarray, ...]
+
+
+class Rows(NamedTuple):
+    """Training or validation rows."""
+
+    x: Any  # (n, n_in + 1): last column ones; dense or CSR
+    y: np.ndarray  # (n, n_targets), NaN where not observed, or (n,) class numbers
+    weight: np.ndarray  # (n,)
+    errors: InputErrors | None = None  # of x; None: exact
+    noise: np.ndarray | None = None  # (n, n_noise): noise variance over the network's; None: 1
+    keys: np.ndarray | None = None  # (n,): equal for copies of a row
+
+    def with_keys(self) -> Rows:
+        """Return rows that know their copies; uncertain ones have none, as their errors differ."""
+        if self.keys is not None or self.errors is not None:
+            return self
+        return self._replace(keys=row_keys(self.x))
+
+    def take(self, order: np.ndarray) -> Rows:
+        """Return rows by number, (..., n); of sparse ones (n,)."""
+        return Rows(
+            self.x[order],
+            self.y[order],
+            self.weight[order],
+            None if self.errors is None else self.errors.take(order),
+            None if self.noise is None else self.noise[order],
+            None if self.keys is None else self.keys[order],
+        )
+
+    @property
+    def entries(self) -> int:
+        """Number of inputs of a row that are stored, on average."""
+        return self.x.nnz // self.x.shape[0] + 1 if sparse.issparse(self.x) else self.x.shape[1]
+
+
+class Batch(NamedTuple):
+    """Rows that are learned at once, for each member its own; rows are the last axis."""
+
+    x: Any  # (..., n_in + 1, rows): dense or sparse
+    var_x: Any  # (..., n_in, rows or 1): variances of the inputs; None: exact
+    targets: Targets
+    weight: np.ndarray | None  # (..., 1, rows): of the rows; None: all are 1
+    observed_weight: np.ndarray | None  # (..., n_outputs or 1, rows): zero where not observed
+    noise: np.ndarray | None  # (..., n_noise, rows): over the network's; None: 1
+    copies: Copies | None
+
+
+def n_observed(y: np.ndarray) -> np.ndarray:
+    """Count the rows that observe each target, (n_targets,); of class numbers (1,)."""
+    return np.array([len(y)]) if y.ndim == 1 else np.count_nonzero(~np.isnan(y), axis=0)
+
+
+def slices(n_rows: int, size: int) -> Iterator[slice]:
+    """Cut ``n_rows`` into parts of ``size`` rows; the last may be shorter."""
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[slice, Batch]]:
+    """Yield the batches of rows (..., n), and where each stands among them."""
+    x = rows.x.swapaxes(-1, -2) if isinstance(rows.x, np.ndarray) else rows.x
+    var_x = None if rows.errors is None else rows.errors.by_input()
+    noise = None if rows.noise is None else rows.noise.swapaxes(-1, -2)
+    plain = (rows.weight == 1).all()
+    has_copies = _batches_with_copies(rows.keys, size)
+    for number, part in enumerate(slices(rows.weight.shape[-1], size)):
+        here = (..., part)
+        weight = None
+        if not (plain or (rows.weight[here] == 1).all()):
+            weight = rows.weight[..., None, part]
+        observed = None if targets.observed is None else targets.observed[here]
+        if observed is None:
+            observed_weight = weight
+        else:
+            observed_weight = observed if weight is None else observed * weight
+        yield (
+            part,
+            Batch(
+                x[here] if isinstance(x, np.ndarray) else x[part].T,
+                var_x if var_x is None or var_x.shape[-1] == 1 else _columns(var_x, part),
+                Targets(
+                    targets.value[here],
+                    observed,
+                    None if targets.outputs is None else targets.outputs[here],
+                ),
+                weight,
+                observed_weight,
+                None if noise is None else noise[here],
+                _copies(rows.keys, part) if has_copies and has_copies[number] else None,
+            ),
+        )
+
+
+def _columns(values: Any, part: slice) -> Any:
+    """Return some columns of an array or of a sparse matrix."""
+    return values[..., part] if isinstance(values, np.ndarray) else values[:, part]
+
+
+def _batches_with_copies(keys: np.ndarray | None, size: int) -> list[bool]:
+    """Tell which batches hold copies of a row."""
+    if keys is None:
+        return []
+    n_rows = keys.shape[-1]
+    whole = n_rows // size * size
+    flags: list[bool] = []
+    for part, length in ((keys[..., :whole], size), (keys[..., whole:], n_rows - whole)):
+        if part.shape[-1]:
+            ordered = np.sort(part.reshape(-1, part.shape[-1] // length, length), axis=-1)
+            flags.extend((ordered[..., 1:] == ordered[..., :-1]).any(axis=(0, -1)))
+    return flags
+
+
+def _copies(keys: Any, part: slice) -> Copies:
+    here = keys[..., part].reshape(-1, part.stop - part.start)
+    same = here[:, :, None] == here[:, None, :]
+    same.reshape(len(here), -1)[:, :: here.shape[1] + 1] = False
+    return np.unravel_index(np.flatnonzero(same), same.shape)  # quicker than nonzero
