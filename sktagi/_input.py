@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from .engine.fast import has_nan
 from .engine.inputs import InputErrors
 
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
@@ -47,10 +48,10 @@ class RawRows(NamedTuple):
     weight: np.ndarray  # (n,)
     errors: InputErrors | None  # of X, in its units
 
-    def observed_share(self) -> np.ndarray:
-        """Return the share of the weight that observes each target; of classes 1."""
-        if self.y.ndim == 1:
-            return np.ones(1)
+    def observed_share(self) -> np.ndarray | float:
+        """Return the share of the weight that observes each target, (n_targets,); 1: all do."""
+        if self.y.ndim == 1 or not has_nan(self.y):
+            return 1.0
         return self.weight @ ~np.isnan(self.y) / self.weight.sum()
 
     def positive(self) -> RawRows:

@@ -18,6 +18,7 @@ __all__ = ["Moments", "Scaling"]
 
 SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 ROUNDING = 10 * float(np.finfo(np.float64).eps)  # a spread below, relative to the mean, is none
+TINY = np.array(np.finfo(np.float64).tiny)  # divides nothing: the weight of no rows
 BLOCK_ROWS = 4096
 
 
@@ -51,18 +52,25 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.centered:
                 squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
-                rows = weight.sum(), np.zeros_like(self.mean), squares.T @ weight
+                new = self._and_rows(weight.sum(), np.zeros_like(self.mean), squares.T @ weight)
             else:
-                rows = _moments_of(values, weight)
-            added = rows[0]
-            new = self._joined(*rows, added)
-            starts = self._constant | self._outgrown_by(new)
-            new.since = np.where(starts & (added > 0), added, new.since)
+                new = self._and_rows(*_moments_of(values, weight))
+            if np.isfinite(new.deviation).all():
+                return new
+            if self.centered and np.isnan(values).any():  # some are not observed
+                new = self._and_rows(*_moments_of_observed(values, weight))
         if not np.isfinite(new.deviation).all():  # of the mean, if that overflows, too
             raise ValueError(
                 f"{name} has values too large to standardise: their squares overflow. "
                 "Rescale the data."
             )
+        return new
+
+    def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
+        """Join new rows of weight ``added``, maybe one number for all columns."""
+        new = self._joined(added, mean, deviation, added)
+        starts = self._constant | self._outgrown_by(new)
+        new.since = np.where(starts, added, new.since)
         return new
 
     def joined(self, other: Moments) -> Moments:
@@ -72,13 +80,14 @@ class Moments:
     def _joined(self, weight: Any, mean: np.ndarray, deviation: Any, since: Any) -> Moments:
         """Join other rows; their numbers may be one for all columns."""
         total = self.weight + weight
-        counted = np.where(total > 0, total, 1)
+        share = weight / np.maximum(total, TINY)
         shift = mean - self.mean
         between = np.square(shift)
-        between *= self.weight * weight / counted
+        between *= self.weight * share
+        shift *= share
         return Moments(
             total,
-            self.mean + shift * (weight / counted),
+            self.mean + shift,
             self.deviation + deviation + between,
             self.since + since,
             self.centered,
@@ -105,7 +114,7 @@ class Moments:
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        return np.sqrt(self.deviation / np.where(self.weight > 0, self.weight, 1))
+        return np.sqrt(self.deviation / np.maximum(self.weight, TINY))
 
     @cached_property
     def _constant(self) -> np.ndarray:
@@ -132,10 +141,7 @@ class Moments:
         return Change(ratio, shift)
 
     def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Write centred and scaled values into ``out``."""
-        if not self.weight.any():  # nothing to go by, or not asked for
-            out[...] = values
-            return out
+        """Write centred and scaled values into ``out``; no rows to go by leave them as they are."""
         # In float64 before it is rounded: a large mean does not swallow the spread.
         np.subtract(values, self.mean, out=out, casting="same_kind")
         np.divide(out, self.scale, out=out, casting="same_kind")
@@ -147,17 +153,12 @@ def _moments_of(values: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray
     total = weight.sum()
     # Relative to the first row: a constant column has no deviation, not even rounding.
     first = values[0].astype(np.float64)
-    if len(values) == 1 and not np.isnan(first).any():
+    if len(values) == 1:
         return total, first, 0.0
     blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, len(values), BLOCK_ROWS)]
     offset = sum(weight[b] @ (values[b] - first) for b in blocks) / total
-    if np.isnan(offset).any():  # or too large
-        return _moments_of_observed(values, weight)
-    return (
-        total,
-        first + offset,
-        sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks),
-    )
+    deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
+    return total, first + offset, deviation
 
 
 def _moments_of_observed(
@@ -209,7 +210,7 @@ class Scaling(NamedTuple):
     @property
     def targets_have_units(self) -> bool:
         """False as long as targets have no spread to measure them in."""
-        return self.y is None or not self.y.weight.any() or bool(self.y.deviation.any())
+        return self.y is None or bool(self.y.deviation.any()) or not self.y.weight.any()
 
     def inputs(
         self, X: Any, errors: InputErrors | None, dtype: np.typing.DTypeLike
@@ -246,7 +247,7 @@ class Scaling(NamedTuple):
         scale = self.y.scale[:, None]
         return mean * scale + self.y.mean[:, None], var * np.square(scale)
 
-    def score_offset(self, observed_share: np.ndarray) -> float:
+    def score_offset(self, observed_share: np.ndarray | float) -> float:
         """Return the mean log-likelihood in original units minus that in the network's.
 
         ``observed_share`` (n_targets,) is the share of the rows that observe each target.

@@ -119,7 +119,8 @@ def fit_shards(
     shards = client.map(_standardised, shards, fitted=fitted, net=net, pure=False)
 
     weights = [s.weight for s in summaries]
-    share = np.average([s.observed_share for s in summaries], axis=0, weights=weights)
+    shares = np.broadcast_arrays(*(s.observed_share for s in summaries))
+    share = np.average(shares, axis=0, weights=weights)
     offset = scaling.score_offset(share)
     cluster = _Cluster(client, fitted, net, shards, summaries, member_rngs)
     name = f"{type(fitted).__name__} on {len(shards)} shards"
@@ -153,7 +154,7 @@ class _Summary(NamedTuple):
     dtype: np.dtype[Any]
     n_rows: int
     weight: float
-    observed_share: np.ndarray  # (n_targets,)
+    observed_share: np.ndarray | float  # (n_targets,); 1: of all
     n_train: int
     n_validation: np.ndarray  # (n_targets,): rows that every member can validate with, at least
 

@@ -98,7 +98,6 @@ class Workspace:
         self.through_units = Buffer(dtype)
         self.factors = Buffer(dtype)
         self.step = Buffer(dtype)  # K nu, and what makes it
-        self.message = Buffer(dtype)
 
 
 def hidden_covariance(
@@ -110,11 +109,12 @@ def hidden_covariance(
     uncertain = tape.units[0].var_a is not None
     cov: Any = None
     scale: Any = None
-    for layer, u, memory in zip(layers[:-1], tape.units[:-1], work.hidden, strict=True):
+    parts = zip(layers[:-1], tape.weights[:-1], tape.units[:-1], work.hidden, strict=True)
+    for layer, w, u, memory in parts:
         mean_var = mean_of_columns(layer.var)
         direct = _gram(u.mu_a, mean_var, memory)
         if u.var_a is not None:
-            sq_w = np.square(layer.mu) if u.sq_w is None else u.sq_w
+            sq_w = np.square(layer.mu) if w.sq is None else w.sq
             moment = mean_of_columns(sq_w)[..., :-1] + mean_var[..., :-1]
         if cov is not None:
             cov *= _gram(_scaled_std(u, scale, work), moment, work.through_hidden)
@@ -150,7 +150,7 @@ def summed_step(
     of an average output, and the variances of each. The rest is exact. ``nu`` (..., n_outputs,
     rows) is zero where an output is not observed.
     """
-    layer, u = layers[-1], tape.units[-1]
+    layer, w, u = layers[-1], tape.weights[-1], tape.units[-1]
     step, std, scaled, through = work.step.shaped(4, *u.mu_z.shape)
     _into(layer.var * matmul(u.mu_a, transposed(nu)), u.mu_a, step)
     own = None
@@ -158,7 +158,7 @@ def summed_step(
         own = u.var_z - product(layer.var, u.sq_a)
     if hidden is not None:
         var_w = layer.var[..., :-1, :]
-        moment = mean_of_columns(u.sq_w[..., :-1, :] + var_w)
+        moment = mean_of_columns(w.sq_inner + var_w)
         cov = _gram(_scaled_std(u, hidden.scale, work), moment, work.through_hidden)
         cov *= hidden.cov
         variance = _into(var_w, u.var_a, std)
@@ -193,7 +193,7 @@ def output_covariance(
     output an observation is of: (..., n_observed, rows) for each row, or (n_observed,) for all
     alike; None: all outputs in their order. Rows that observe different outputs have no covariance.
     """
-    layer, u = layers[-1], tape.units[-1]
+    layer, w, u = layers[-1], tape.weights[-1], tape.units[-1]
     columns: Any = slice(None)
     if outputs is not None and outputs.ndim == 1:
         columns, outputs = outputs, None
@@ -201,7 +201,7 @@ def output_covariance(
     share = 0.0 if hidden is None else OWN_SHARE
     shared = _gram_of_outputs(u.mu_a, (1 - share) * var, outputs, work.shared, work.shared_units)
     if hidden is not None:
-        moment = u.sq_w[..., :-1, columns] + var[..., :-1, :]
+        moment = w.sq_inner[..., columns] + var[..., :-1, :]
         moment *= 1 - share
         std = _scaled_std(u, hidden.scale, work)
         gram = _gram_of_outputs(std, moment, outputs, work.through, work.through_units)

@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
-    "EPS", "ONE", "TINY", "ZERO", "Buffer", "mean_of_columns", "product_over", "threads_for_layers",
-    "threads_for_rows", "transposed",
+    "EPS", "ONE", "TINY", "ZERO", "Buffer", "has_nan", "mean_of_columns", "product_over",
+    "threads_for_layers", "threads_for_rows", "transposed",
 ]  # fmt: skip
 
 # Multiplications in the largest product of a batch from which on threads are worth it.
@@ -50,22 +50,27 @@ class Buffer:
     Values of an earlier call are gone: write before you read.
     """
 
-    def __init__(self, dtype: np.dtype):
-        self._flat = np.empty(0, dtype)
-        self._given = self._flat
+    def __init__(self, dtype: np.dtype[Any]):
+        self._flat = self._given = ZERO[dtype.char]
 
     def shaped(self, *shape: int) -> np.ndarray:
         """Return the memory as an array of this shape, contiguous."""
         if self._given.shape == shape:
             return self._given
         size = math.prod(shape)
-        if self._flat.size < size:
+        if self._flat.ndim == 0 or self._flat.size < size:
             self._flat = np.empty(size, self._flat.dtype)
         self._given = self._flat[:size].reshape(shape)
         return self._given
 
 
-# Products
+# Reductions and products
+
+
+def has_nan(values: np.ndarray) -> bool:
+    """Tell whether some values may be NaN: a sum is quicker than to look at each."""
+    total = np.add.reduce(values, axis=None)
+    return bool(total != total)
 
 
 def transposed(matrices: np.ndarray) -> np.ndarray:
@@ -109,8 +114,10 @@ def _controller() -> ThreadpoolController:
 
 def threads_for_layers(layers: Sequence[HasMeans], n_rows: int) -> AbstractContextManager[Any]:
     """Return a context in which BLAS uses as many threads as pay for batches of ``n_rows``."""
+    if n_rows == 1:
+        return nullcontext()
     largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
-    if n_rows == 1 or _is_work(largest, n_rows):
+    if _is_work(largest, n_rows):
         return nullcontext()
     return _controller().limit(limits=1, user_api="blas")
 

@@ -257,7 +257,7 @@ def condition(
 
     targets = outputs.targets(rows.y, np.float64)
     var_z = np.einsum("roo->or", cov_z)
-    target, noise = outputs.sites(mu_z.T, var_z, targets, noise_var)
+    target, noise = outputs.sites(mu_z.T, var_z, targets.value, noise_var)
     weight = np.broadcast_to(rows.weight, target.shape)
     if targets.observed is not None:
         weight = weight * targets.observed
@@ -276,7 +276,9 @@ def condition(
     place = np.arange(len(row)) - np.searchsorted(row, row)  # among the observations of a row
     gradient = np.zeros((n_rows, n_out, place.max() + 1))  # of what is observed, by the units z
     gradient[row, node, place] = scale
-    there = row * gradient.shape[2] + place  # not all rows observe as much
+    there: Any = slice(None)
+    if len(row) < n_rows * gradient.shape[2]:  # not all rows observe as much
+        there = row * gradient.shape[2] + place
     for layer, units in zip(reversed(layers), reversed(tape), strict=True):
         by_theta = units.mu_a.T[:, None, :, None] * gradient.swapaxes(0, 1)[None]
         if units.jac is not None:  # to the layer below, with the weights before the update

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy import sparse
 
 from .covariance import Workspace, hidden_covariance
 from .fast import TINY
 from .full import learn_full
-from .messages import Message, guarded, joint_of_batch
+from .messages import guarded, independent, joint_of_batch
 from .noise import learn_noise, noise_moment, share_left
-from .observations import Sites
-from .passes import Tape, backward, forward
+from .passes import Tape, Weights, backward, forward
 from .posterior import Layer, Network, forget
 from .predicting import block_rows
 from .rows import Batch, Rows, iterate_batches, slices
@@ -51,9 +49,10 @@ class Learner:
         self.settings = settings
         # Matrices instead of stacks of one: less work for small ones.
         self._one = net.members(0) if net.n_members == 1 else net
-        self._squares: Sequence[np.ndarray | None] | None = None
+        self._dtype = net.dtype
+        self._weights: list[Weights] | None = None
         self._tapes: dict[int, Tape] = {}  # by the number of rows
-        self._work: Workspace | None = None
+        self._work: Workspace | None = None  # of batches with several rows
         self._retained: np.ndarray | None = None  # of this pass, for each batch
         self._features: Features | None = None  # of this pass, if rows are sparse
 
@@ -65,7 +64,8 @@ class Learner:
         """
         if self.net.is_full:
             return self._learn_full(data, order)
-        if len(order) > 1 and sparse.issparse(data.x):  # members have few features in common
+        is_sparse = not isinstance(data.x, np.ndarray)
+        if is_sparse and len(order) > 1:  # members have few features in common
             each = (self.net.members(slice(m, m + 1)) for m in range(len(order)))
             passes = zip(each, order[:, None], strict=True)
             return np.concatenate([Learner(m, self.settings).learn(data, o) for m, o in passes])
@@ -77,7 +77,7 @@ class Learner:
         weight = data.weight[order]
         weight[order < 0] = 0
         totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
-        self._begin_pass(totals, sparse.issparse(data.x))
+        self._begin_pass(totals, is_sparse)
         number, log_lik = 0, np.zeros(totals.shape[:-1])
         per_chunk = block_rows(self.net, CHUNK_ELEMENTS, data.entries) // size * size
         for chunk in slices(n_rows, max(size, per_chunk)):
@@ -135,18 +135,24 @@ class Learner:
         self, net: Network, batch: Batch, retained_next: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Forward, observe, backward; with ``retained_next`` forget for the batch to come."""
-        layers = cast("list[Layer]", net.layers)
-        tape, work = self._arrays(layers, batch)
+        layers: Any = net.layers
+        tape = self._tapes.get(batch.x.shape[-1]) or self._new_tape(layers, batch)
         mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
-        noise_var = net.noise_var.astype(net.dtype)
+        noise_var = net.noise_var.astype(self._dtype)
         if noise_var.size == 1:
             noise_var = noise_var.reshape(())  # quicker to add
         if batch.noise is not None:
             noise_var = noise_var * batch.noise
-        sites = net.outputs.sites(mu_z, var_z, batch.targets, noise_var)
-        message = self._message(layers, tape, batch, sites, work)
+        sites = net.outputs.sites(mu_z, var_z, batch.value, noise_var)
+        if self._work is None or tape.n_rows == 1:
+            message = independent(mu_z, var_z, sites, batch.observed_weight, tape.message)
+        elif self.settings.joint:
+            hidden = hidden_covariance(layers, tape, self._work)
+            message = joint_of_batch(layers, tape, batch, sites, self._work, hidden)
+        else:
+            message = guarded(layers, tape, batch, sites, self._work)
         if net.noise_is_learned:
-            moment = noise_moment(message, sites.noise, batch.observed_weight)
+            moment = noise_moment(message, sites[1], batch.observed_weight)
             if batch.noise is not None:
                 moment /= batch.noise
             learn_noise(net, moment, batch.weight, batch.observed_weight)
@@ -154,26 +160,15 @@ class Learner:
         backward(layers, tape, message.nu, message.kappa, one_row, retained_next)
         return mu_z, var_z + noise_var
 
-    def _message(
-        self, layers: list[Layer], tape: Tape, batch: Batch, sites: Sites, work: Workspace
-    ) -> Message:
-        if self.settings.joint and tape.n_rows > 1:
-            hidden = hidden_covariance(layers, tape, work)
-            return joint_of_batch(layers, tape, batch, sites, work, hidden)
-        return guarded(layers, tape, batch, sites, work)
-
-    def _arrays(self, layers: list[Layer], batch: Batch) -> tuple[Tape, Workspace]:
-        """Return the arrays for batches of this size."""
-        n_rows = batch.targets.value.shape[-1]
-        tape = self._tapes.get(n_rows)
-        if tape is None:
-            if self._squares is None:
-                self._squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
-            lead = batch.targets.value.shape[:-2]
-            tape = self._tapes[n_rows] = Tape(layers, lead, n_rows, self._squares)
-        if self._work is None:
-            self._work = Workspace(len(layers), self.net.dtype)
-        return tape, self._work
+    def _new_tape(self, layers: Sequence[Layer], batch: Batch) -> Tape:
+        """Return arrays for batches of this size, to be kept."""
+        if self._weights is None:
+            self._weights = Weights.of(layers)
+        *lead, _, n_rows = batch.value.shape
+        if self._work is None and n_rows > 1:
+            self._work = Workspace(len(layers), self._dtype)
+        self._tapes[n_rows] = tape = Tape(layers, tuple(lead), n_rows, self._weights)
+        return tape
 
     def _learn_full(self, data: Rows, order: np.ndarray) -> np.ndarray:
         weight = np.where(order < 0, 0, data.weight[order])
@@ -203,12 +198,12 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     A calibrated scale of the noise holds for what is left of the noise from before: what new rows
     teach of the noise is not scaled.
     """
-    before = replace(net, noise_var=net.noise_var.copy(), rows_learned=net.rows_learned.copy())
+    before = net.noise_var.copy(), net.rows_learned.copy()
     n_rows = len(data.weight)
     order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
     log_lik = Learner(net, settings).learn(data, order)
     if net.noise_is_learned and net.calibration is not None:
         totals = np.add.reduceat(data.weight, np.arange(0, n_rows, settings.batch_size))
-        scale = 1 + share_left(net, before, totals) * (net.calibration.noise_scale - 1)
+        scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
         net.calibration = net.calibration._replace(noise_scale=scale)
     return log_lik

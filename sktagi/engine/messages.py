@@ -51,18 +51,19 @@ def independent(
     var_z: np.ndarray,
     sites: Sites,
     weight: np.ndarray | None = None,
-    out: np.ndarray | None = None,
+    out: Sequence[np.ndarray] | None = None,
 ) -> Message:
     """Return what each row would say if it were alone (Eq. 14), in three arrays ``out``."""
+    target, noise = sites
     nu, kappa, leverage = np.empty((3, *mu_z.shape), mu_z.dtype) if out is None else out
     if weight is None:
-        np.add(var_z, sites.noise, out=kappa)
+        np.add(var_z, noise, out=kappa)
         np.reciprocal(kappa, out=kappa)
     else:  # w / (w var + noise): small weights divide nothing
         np.multiply(weight, var_z, out=kappa)
-        kappa += sites.noise
+        kappa += noise
         np.divide(weight, kappa, out=kappa)
-    np.subtract(sites.target, mu_z, out=nu)
+    np.subtract(target, mu_z, out=nu)
     nu *= kappa
     np.multiply(kappa, var_z, out=leverage)
     return Message(nu, kappa, leverage)
@@ -90,8 +91,9 @@ def joint(
     nothing. ``work`` is an array like ``shared`` to work in, contiguous.
     """
     shared = np.ascontiguousarray(shared)
-    residual = sites.target - mu_z
-    noise = np.asarray(sites.noise)
+    target, noise = sites
+    residual = target - mu_z
+    noise = np.asarray(noise)
     noise = noise if noise.ndim > 1 else noise.reshape(-1, 1)
     shared_var = _diagonal(shared).copy()
     diagonal = shared_var
@@ -180,7 +182,7 @@ def joint_of_batch(
 
     With ``asked`` (..., n_outputs, 1) only of these; what is said of others means nothing.
     """
-    last, outputs = tape.units[-1], batch.targets.outputs
+    last, outputs = tape.units[-1], batch.outputs
     weight = batch.observed_weight if outputs is None else batch.weight
     if asked is not None and not asked.all():  # observations of these, by any row
         wanted = asked if outputs is None else np.take_along_axis(asked, outputs, axis=-2)
@@ -189,7 +191,8 @@ def joint_of_batch(
     at: Any = ...  # where the observed outputs stand among all
     if outputs is not None:
         at = (..., outputs, slice(None)) if outputs.ndim == 1 else _by_row(outputs)
-        sites = Sites(*(_choose(values, at, last.mu_z.shape) for values in sites))
+        target, noise = sites
+        sites = target[at], _choose(noise, at, last.mu_z.shape)
         weight = None if weight is None else _choose(weight, at, last.mu_z.shape)
     mu_z, var_z = last.mu_z[at], last.var_z[at]
     shared, own = output_covariance(layers, tape, hidden, var_z, work, outputs, batch.copies)
@@ -228,8 +231,7 @@ def guarded(
     unless the leverages of an output sum to more than 2.
     """
     last = tape.units[-1]
-    out = work.message.shaped(3, *last.mu_z.shape)
-    alone = independent(last.mu_z, last.var_z, sites, batch.observed_weight, out)
+    alone = independent(last.mu_z, last.var_z, sites, batch.observed_weight, tape.message)
     if tape.n_rows <= 2 or np.add.reduce(alone.leverage, axis=None) <= 2:
         return alone
     if np.maximum.reduce(np.add.reduce(alone.leverage, axis=-1), axis=None) <= 2:

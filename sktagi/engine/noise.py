@@ -97,14 +97,17 @@ def pace(total: Any, rows_learned: np.ndarray) -> np.ndarray:
     return (total / np.maximum(rows_learned, 1)) ** 0.6
 
 
-def share_left(net: Network, before: Network, totals: np.ndarray) -> np.ndarray:
+def share_left(
+    net: Network, noise_before: np.ndarray, rows_before: np.ndarray, totals: np.ndarray
+) -> np.ndarray:
     """Return the share of the noise (n_noise, 1) that was there before some batches.
 
-    ``totals`` (batches,) are the weights of the batches.
+    ``noise_before`` and ``rows_before`` are ``noise_var`` and ``rows_learned`` of then, ``totals``
+    (batches,) the weights of the batches.
     """
-    steps = pace(totals, before.rows_learned + np.cumsum(totals, dtype=np.float64))
+    steps = pace(totals, rows_before + np.cumsum(totals, dtype=np.float64))
     kept = (1 - steps).prod(axis=-1, keepdims=True)  # (members, n_noise, 1)
-    left = (kept * before.noise_var).mean(axis=0) / net.noise_var.mean(axis=0)
+    left = (kept * noise_before).mean(axis=0) / net.noise_var.mean(axis=0)
     return np.minimum(left, 1)
 
 

@@ -13,9 +13,11 @@ of weight w has the noise variance noise / w; an output that is not observed has
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+
+from .fast import has_nan
 
 __all__ = ["Gaussian", "ObservationModel", "Sites", "Targets", "log_density", "log_density_of_std"]
 
@@ -29,11 +31,9 @@ class Targets(NamedTuple):
     outputs: np.ndarray | None = None
 
 
-class Sites(NamedTuple):
-    """Gaussian pseudo-observations of the outputs."""
-
-    target: np.ndarray  # (..., n_outputs, rows)
-    noise: np.ndarray  # (..., n_outputs or 1, rows or 1), or a scalar: variance, positive
+# Pseudo-observations: their targets, (..., n_outputs, rows), and the variances of their noise,
+# positive, which broadcast against the targets
+Sites: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 class ObservationModel(Protocol):
@@ -51,11 +51,12 @@ class ObservationModel(Protocol):
         """Translate y (..., rows, n_targets), or (..., rows) class numbers."""
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
     ) -> Sites:
         """Return the sites of a batch, whose outputs have the moments ``mu_z`` and ``var_z``.
 
-        ``noise_var`` broadcasts against them: one variance, one for each output, or for each row.
+        ``value`` is that of the targets, (..., n_outputs, rows); what is not observed has a site
+        that nobody uses. ``noise_var`` broadcasts: one variance, one for each output or each row.
         """
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -75,23 +76,22 @@ class Gaussian:
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
         """Translate y (..., rows, n_outputs)."""
         value = y.astype(dtype, copy=False).swapaxes(-1, -2)
-        missing = np.isnan(value)
-        if not missing.any():
+        if not has_nan(value):
             return Targets(value)
+        missing = np.isnan(value)
         return Targets(np.where(missing, 0, value), (~missing).astype(value.dtype))
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
     ) -> Sites:
         """Return the targets with the noise as it is: they are Gaussian already."""
-        return Sites(targets.value, noise_var)
+        return value, noise_var
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
         y = y.swapaxes(-1, -2)
         log_lik = log_density(y, mu_z, var_y)
-        missing = np.isnan(y)
-        return np.where(missing, 0, log_lik) if missing.any() else log_lik
+        return np.where(np.isnan(y), 0, log_lik) if has_nan(y) else log_lik
 
 
 def log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

@@ -20,10 +20,29 @@ from .fast import EPS, ONE, product_over, transposed
 from .posterior import Layer, forget
 from .sparse import matmul, product, squared
 
-__all__ = ["Tape", "Units", "backward", "forward"]
+__all__ = ["Tape", "Units", "Weights", "backward", "forward"]
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 17
+
+
+class Weights:
+    """Views of a layer's parameters as its passes need them, made once."""
+
+    def __init__(self, layer: Layer, *, is_first: bool):
+        self.mu_t, self.var_t = transposed(layer.mu), transposed(layer.var)
+        self.inner = layer.mu[..., :-1, :]  # without the bias
+        self.sq: np.ndarray | None = None  # W^2, kept up to date by the backward pass
+        if not is_first:
+            self.sq = np.square(layer.mu)
+            self.sq_inner = self.sq[..., :-1, :]
+            self.sq_inner_t = transposed(self.sq_inner)
+        self.over_outputs = product_over(layer.mu.shape[-1], layer.mu.ndim > 2)
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer]) -> list[Weights]:
+        """Return the views of all layers."""
+        return [cls(layer, is_first=number == 0) for number, layer in enumerate(layers)]
 
 
 class Units:
@@ -32,25 +51,24 @@ class Units:
     mu_a: Any  # (..., n_in + 1, rows): means, the last of them 1; sparse in the first layer
     sq_a: Any  # (..., n_in + 1, rows): mu_a squared
     second: np.ndarray  # (..., n_in + 1, rows): E[a^2] = mu_a^2 + var_a
+    inner: tuple[np.ndarray, ...]  # (..., n_in, rows): these three without the unit of the bias
     var_a: Any = None  # (..., n_in, rows): variances; None for exact inputs
     jac: Any = None  # (..., n_in, rows): J = cov(a, z) / var(z) of the units below; None: inputs
     mu_z: np.ndarray  # (..., n_out, rows): means
     var_z: np.ndarray  # (..., n_out, rows): variances
     from_var: np.ndarray  # (..., n_out, rows): the part of var_z that var_a brings
-    sq_w: Any = None  # (..., n_in + 1, n_out): W^2; None in the first layer
     nu: np.ndarray  # (..., n_in, rows): message to the layer below
     kappa: np.ndarray  # (..., n_in, rows)
     d_mu: Any = None  # (..., n_in + 1 or fewer, n_out): changes of a block of parameters
     d_var: Any = None
 
     def __init__(
-        self, layer: Layer, sq_w: np.ndarray | None, lead: tuple, n_rows: int, *, learning: bool
+        self, layer: Layer, lead: tuple[int, ...], n_rows: int, *, is_first: bool, learning: bool
     ):
         n_in, n_out, dtype = layer.mu.shape[-2] - 1, layer.mu.shape[-1], layer.mu.dtype
         self.mu_z, self.var_z = np.empty((2, *lead, n_out, n_rows), dtype)
-        if sq_w is None:
+        if is_first:
             return
-        self.sq_w = sq_w
         self.from_var = np.empty_like(self.var_z)
         self.var_a, self.jac = np.empty((2, *lead, n_in, n_rows), dtype)
         if learning:
@@ -59,13 +77,15 @@ class Units:
         else:  # nobody reads sq_a after second
             self.mu_a, self.second = np.ones((2, *lead, n_in + 1, n_rows), dtype)
             self.sq_a = self.second
+        three = self.mu_a, self.sq_a, self.second
+        self.inner = tuple(values[..., :-1, :] for values in three)
 
 
 class Tape:
     """The units of all layers for batches of ``n_rows``: arrays to be written again and again.
 
-    ``squares`` are the squared means of the parameters, None for the first layer, which the
-    backward pass keeps up to date. Without ``learning`` there is no backward pass.
+    Tapes of the same layers may share their ``weights``. Without ``learning`` there is no backward
+    pass.
     """
 
     def __init__(
@@ -73,20 +93,23 @@ class Tape:
         layers: Sequence[Layer],
         lead: tuple[int, ...],
         n_rows: int,
-        squares: Sequence[np.ndarray | None] | None = None,
+        weights: Sequence[Weights] | None = None,
         *,
         learning: bool = True,
     ):
-        if squares is None:
-            squares = [None, *(np.square(layer.mu) for layer in layers[1:])]
         self.n_rows = n_rows
-        self.stacked = layers[0].mu.ndim > 2
+        self.weights = Weights.of(layers) if weights is None else weights
+        self.units = [
+            Units(layer, lead, n_rows, is_first=number == 0, learning=learning)
+            for number, layer in enumerate(layers)
+        ]
+        self.downwards = list(zip(reversed(self.weights), reversed(self.units), strict=True))
+        self.upwards = self.downwards[-2::-1]  # from the first hidden layer on
+        stacked = layers[0].mu.ndim > 2
+        self.dot, self.over_rows = product_over(2, stacked), product_over(n_rows, stacked)
+        self.message = tuple(np.empty((3, *self.units[-1].mu_z.shape), layers[0].mu.dtype))
         # Parameters of the largest layer; of sparse rows, those of the first batch's features
         self.largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
-        self.units = [
-            Units(layer, sq_w, lead, n_rows, learning=learning)
-            for layer, sq_w in zip(layers, squares, strict=True)
-        ]
 
 
 def forward(
@@ -105,31 +128,34 @@ def forward(
     if tape is None:
         lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
         tape = Tape(layers, lead, x.shape[-1])
-    dot = product_over(2, tape.stacked)
-    u = tape.units[0]
-    _enter(layers[0], u, x, var_x, dot)
-    mu_z, var_z = u.mu_z, u.var_z
-    for layer, u in zip(layers[1:], tape.units[1:], strict=True):
-        activation(mu_z, var_z, u.mu_a[..., :-1, :], u.var_a, u.jac)  # Eq. 11-12
+    dot = tape.dot
+    mu_z, var_z = _enter(layers[0], tape, x, var_x)
+    for w, u in tape.upwards:
+        mu_a, sq_a, second = u.inner
+        activation(mu_z, var_z, mu_a, u.var_a, u.jac)  # Eq. 11-12
         np.square(u.mu_a, out=u.sq_a)
-        np.add(u.sq_a[..., :-1, :], u.var_a, out=u.second[..., :-1, :])
-        mu_z = dot(transposed(layer.mu), u.mu_a, u.mu_z)  # Eq. 8-9
-        var_z = dot(transposed(layer.var), u.second, u.var_z)  # Eq. 10
-        var_z += dot(transposed(u.sq_w[..., :-1, :]), u.var_a, u.from_var)
+        np.add(sq_a, u.var_a, out=second)  # E[a^2]
+        mu_z = dot(w.mu_t, u.mu_a, u.mu_z)  # Eq. 8-9
+        var_z = dot(w.var_t, u.second, u.var_z)  # Eq. 10
+        var_z += dot(w.sq_inner_t, u.var_a, u.from_var)
     return mu_z, var_z, tape
 
 
-def _enter(layer: Layer, u: Units, x: Any, var_x: Any, dot: Any) -> None:
+def _enter(layer: Layer, tape: Tape, x: Any, var_x: Any) -> tuple[np.ndarray, np.ndarray]:
     """Eq. 8-10 for the first layer, whose units are the inputs."""
-    u.mu_a, u.sq_a, u.var_a = x, squared(x), var_x
+    u, w = tape.units[0], tape.weights[0]
+    u.mu_a, u.var_a = x, var_x
     if isinstance(x, np.ndarray):
-        dot(transposed(layer.mu), u.mu_a, u.mu_z)
-        dot(transposed(layer.var), u.sq_a, u.var_z)
-    else:
+        u.sq_a = np.square(x)
+        tape.dot(w.mu_t, u.mu_a, u.mu_z)
+        tape.dot(w.var_t, u.sq_a, u.var_z)
+    else:  # the layer may be that of the features that occur
+        u.sq_a = squared(x)
         u.mu_z[...] = product(layer.mu, u.mu_a)
         u.var_z[...] = product(layer.var, u.sq_a)
     if var_x is not None:
         u.var_z += product((np.square(layer.mu) + layer.var)[..., :-1, :], var_x)
+    return u.mu_z, u.var_z
 
 
 def backward(
@@ -149,21 +175,20 @@ def backward(
     """
     if one_row is None:
         one_row = tape.n_rows == 1
-    over_rows = product_over(tape.n_rows, tape.stacked)
-    for layer, u in zip(reversed(layers), reversed(tape.units), strict=True):
+    for layer, (w, u) in zip(reversed(layers), tape.downwards, strict=True):
         message = nu, kappa
         if u.jac is not None:  # the message to the layer below, before the update
-            over_outputs = product_over(nu.shape[-2], tape.stacked)
-            nu = over_outputs(layer.mu[..., :-1, :], nu, u.nu)  # Eq. 15
-            kappa = over_outputs(u.sq_w[..., :-1, :], kappa, u.kappa)
+            nu = w.over_outputs(w.inner, nu, u.nu)  # Eq. 15
+            kappa = w.over_outputs(w.sq_inner, kappa, u.kappa)
             nu *= u.jac
             kappa *= u.jac
             kappa *= u.jac
-        _update(layer, u, *message, over_rows, one_row, retained_next)
+        _update(layer, w, u, *message, tape.over_rows, one_row, retained_next)
 
 
 def _update(
     layer: Layer,
+    w: Weights,
     u: Units,
     nu: np.ndarray,
     kappa: np.ndarray,
@@ -175,7 +200,7 @@ def _update(
     nu, kappa = transposed(nu), transposed(kappa)
     if not isinstance(u.mu_a, np.ndarray):
         d_mu, d_var = matmul(u.mu_a, nu), matmul(u.sq_a, kappa)
-        _update_block(layer, u.sq_w, d_mu, d_var, one_row, retained_next)
+        _update_block(layer, w.sq, d_mu, d_var, one_row, retained_next)
         return
     n_in, n_out = layer.mu.shape[-2:]
     if u.d_mu is None:
@@ -186,7 +211,7 @@ def _update(
     if step == n_in:  # slices of everything would take 2 % of a small fit
         over_rows(u.mu_a, nu, u.d_mu)
         over_rows(u.sq_a, kappa, u.d_var)
-        _update_block(layer, u.sq_w, u.d_mu, u.d_var, one_row, retained_next)
+        _update_block(layer, w.sq, u.d_mu, u.d_var, one_row, retained_next)
         return
     for start in range(0, n_in, step):
         block = (..., slice(start, start + step), slice(None))
@@ -195,7 +220,7 @@ def _update(
         over_rows(u.sq_a[block], kappa, u.d_var[here])
         _update_block(
             Layer(layer.mu[block], layer.var[block], layer.var_prior[block]),
-            None if u.sq_w is None else u.sq_w[block],
+            None if w.sq is None else w.sq[block],
             u.d_mu[here], u.d_var[here], one_row, retained_next,
         )  # fmt: skip
 

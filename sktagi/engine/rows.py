@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from .inputs import InputErrors
 from .keys import row_keys
@@ -51,7 +50,8 @@ class Rows(NamedTuple):
     @property
     def entries(self) -> int:
         """Number of inputs of a row that are stored, on average."""
-        return self.x.nnz // self.x.shape[0] + 1 if sparse.issparse(self.x) else self.x.shape[1]
+        x = self.x
+        return x.shape[1] if isinstance(x, np.ndarray) else x.nnz // x.shape[0] + 1
 
 
 class Batch(NamedTuple):
@@ -59,7 +59,8 @@ class Batch(NamedTuple):
 
     x: Any  # (..., n_in + 1, rows): dense or sparse
     var_x: Any  # (..., n_in, rows or 1): variances of the inputs; None: exact
-    targets: Targets
+    value: np.ndarray  # (..., n_outputs, rows): of the targets
+    outputs: np.ndarray | None  # (..., n_observed, rows): of which outputs, if these are few
     weight: np.ndarray | None  # (..., 1, rows): of the rows; None: all are 1
     observed_weight: np.ndarray | None  # (..., n_outputs or 1, rows): zero where not observed
     noise: np.ndarray | None  # (..., n_noise, rows): over the network's; None: 1
@@ -79,34 +80,33 @@ def slices(n_rows: int, size: int) -> Iterator[slice]:
 
 def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[slice, Batch]]:
     """Yield the batches of rows (..., n), and where each stands among them."""
-    x = rows.x.swapaxes(-1, -2) if isinstance(rows.x, np.ndarray) else rows.x
+    is_dense = isinstance(rows.x, np.ndarray)
+    x = rows.x.swapaxes(-1, -2) if is_dense else rows.x
     var_x = None if rows.errors is None else rows.errors.by_input()
+    same_errors = var_x is None or var_x.shape[-1] == 1
     noise = None if rows.noise is None else rows.noise.swapaxes(-1, -2)
     plain = (rows.weight == 1).all()
     has_copies = _batches_with_copies(rows.keys, size)
+    value, observed, outputs = targets
     for number, part in enumerate(slices(rows.weight.shape[-1], size)):
-        here = (..., part)
         weight = None
-        if not (plain or (rows.weight[here] == 1).all()):
+        if not (plain or (rows.weight[..., part] == 1).all()):
             weight = rows.weight[..., None, part]
-        observed = None if targets.observed is None else targets.observed[here]
-        if observed is None:
-            observed_weight = weight
-        else:
-            observed_weight = observed if weight is None else observed * weight
+        observed_weight = weight
+        if observed is not None:
+            observed_weight = observed[..., part]
+            if weight is not None:
+                observed_weight = observed_weight * weight
         yield (
             part,
             Batch(
-                x[here] if isinstance(x, np.ndarray) else x[part].T,
-                var_x if var_x is None or var_x.shape[-1] == 1 else _columns(var_x, part),
-                Targets(
-                    targets.value[here],
-                    observed,
-                    None if targets.outputs is None else targets.outputs[here],
-                ),
+                x[..., part] if is_dense else x[part].T,
+                var_x if same_errors else _columns(var_x, part),
+                value[..., part],
+                None if outputs is None else outputs[..., part],
                 weight,
                 observed_weight,
-                None if noise is None else noise[here],
+                None if noise is None else noise[..., part],
                 _copies(rows.keys, part) if has_copies and has_copies[number] else None,
             ),
         )

@@ -51,10 +51,10 @@ class ClassTree:
         return Targets(value, observed, outputs)
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, targets: Targets, noise_var: np.ndarray
+        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
     ) -> Sites:
         """Return +1 and -1 with the noise as it is, as in the paper."""
-        return Sites(targets.value, noise_var)
+        return value, noise_var
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log probability of each row's class, (..., 1, rows).
