@@ -238,11 +238,11 @@ def wide(data, repeats):
     X_few, y_few = X[:2000], y[:2000]
     for batch_size, goal in ((100, 1.3), (10, 1.6)):
         big = TAGIClassifier((800, 800), batch_size=batch_size, **own)
-        faded = TAGIClassifier((800, 800), batch_size=batch_size, **{**own, "half_life": "auto"})
+        forgetting = TAGIClassifier((800, 800), batch_size=batch_size, **{**own, "half_life": "auto"})
         functions = {
             "products alone": products((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
             "independent": lambda big=big: big.fit(X_few, y_few),
-            "independent, half_life": lambda faded=faded: faded.fit(X_few, y_few),
+            "independent, half_life": lambda forgetting=forgetting: forgetting.fit(X_few, y_few),
             "passes alone": passes((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
         }
         report(f"2x800, B={batch_size}", measure(functions, repeats), "products alone", goal)
@@ -284,7 +284,7 @@ def sparse_rows(data, repeats):
     functions = {
         "MLPClassifier": lambda: mlp.fit(X, y),
         "independent": lambda: paper.fit(X, y),
-        "joint, noise learnt, forgetting": lambda: one.fit(X, y),
+        "joint, noise learned, forgetting": lambda: one.fit(X, y),
         "parameters and products alone": fetching(X, 50, 64),
         "prior alone": lambda: draw_prior((n_features, 50, 1), [np.random.RandomState(0)]),
     }
