@@ -3,10 +3,13 @@
     python -m benchmarks uci --data FOLDER --methods all --jobs 2
     python -m benchmarks mnist --data FOLDER --jobs 2
     python -m benchmarks report results/*.jsonl --to doc/reproduction.md
+    python -m benchmarks agreement --before CHECKOUT
 
 FOLDER holds uci/<name>.npz and mnist.npz; without --data the sets are fetched from OpenML. uci,
 mnist, defaults and batches write one JSON line a fit as it comes, and go on where they stopped if
 the same command is given again; report turns the lines of uci and mnist into tables and a picture.
+agreement and versus compare numbers and seconds with those of an earlier CHECKOUT; house counts how
+the code is built.
 ``python -m benchmarks COMMAND --help`` explains each.
 """
 
@@ -15,12 +18,26 @@ from __future__ import annotations
 import argparse
 import sys
 
-from . import batches, covariances, defaults, memmap, mnist, report, shards, speed, streams, uci
+from . import (
+    agreement,
+    batches,
+    covariances,
+    defaults,
+    house,
+    memmap,
+    mnist,
+    report,
+    shards,
+    speed,
+    streams,
+    uci,
+    versus,
+)
 
 COMMANDS = {
     "uci": uci, "mnist": mnist, "report": report, "defaults": defaults, "batches": batches,
     "speed": speed, "covariances": covariances, "streams": streams, "shards": shards,
-    "memmap": memmap,
+    "memmap": memmap, "agreement": agreement, "versus": versus, "house": house,
 }  # fmt: skip
 
 

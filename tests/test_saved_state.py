@@ -1,0 +1,127 @@
+"""Estimators that an earlier version saved: they say the same, and go on in the same way.
+
+``data/state_version_1.pkl`` was made by sktagi 0.1 (state version 1) with NumPy 1.26 and
+scikit-learn 1.6: a pickle, protocol 4, of the estimators in ``NAMES``, the rows they were given
+and what they predicted then. All were fitted to rows 0 to 129, "streamed" and "merged" to a part of
+them, and then learned the rest by ``partial_fit``; "merged" in two shards.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import InconsistentVersionWarning
+
+from sktagi.merging import fork, merge
+
+NAMES = "members", "targets", "classes", "float32", "full", "sparse", "streamed", "merged"
+LEARNED, MORE, NEW = slice(0, 130), slice(130, 150), slice(150, 156)
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def saved() -> dict:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        return pickle.loads((Path(__file__).parent / "data" / "state_version_1.pkl").read_bytes())
+
+
+def rows(saved, name, part):
+    """Rows as the estimator was given them."""
+    inputs = saved["inputs"]
+    if name == "sparse":
+        return sparse.csr_array(inputs["sparse"][part])
+    return inputs["X"][part].astype(np.float32 if name == "float32" else np.float64)
+
+
+def answers(saved, name, part):
+    column = {"targets": "targets", "classes": "labels", "float32": "labels"}.get(name, "y")
+    return saved["inputs"][column][part]
+
+
+def predictions(model, X) -> dict:
+    if hasattr(model, "classes_"):
+        proba, proba_std = model.predict_proba(X, return_std=True)
+        return {"proba": proba, "proba_std": proba_std}
+    mean, std = model.predict(X, return_std=True)
+    epistemic, aleatoric = model.predict_variance(X)
+    interval, quantiles = model.predict_interval(X, 0.8), model.predict_quantiles(X, [0.02, 0.7])
+    return {"mean": mean, "std": std, "interval": interval, "quantiles": quantiles,
+            "epistemic": epistemic, "aleatoric": aleatoric}  # fmt: skip
+
+
+def assert_predicts(model, saved, name, when, rtol=1e-10):
+    found, expected = predictions(model, rows(saved, name, NEW)), saved["expected"][name][when]
+    assert found.keys() == expected.keys()
+    for quantity, values in expected.items():
+        assert found[quantity].dtype == values.dtype
+        tolerance = 1e-4 if values.dtype == np.float32 or name == "float32" else rtol
+        np.testing.assert_allclose(found[quantity], values, rtol=tolerance, err_msg=quantity)
+
+
+@each
+def test_predictions_are_those_of_the_version_that_saved(saved, name):
+    assert set(saved["estimators"]) == set(NAMES)
+    assert_predicts(saved["estimators"][name], saved, name, "predictions")
+
+
+@each
+def test_public_attributes_are_there(saved, name):
+    model = saved["estimators"][name]
+    for attribute, expected in saved["expected"][name]["attributes"].items():
+        found = getattr(model, attribute)
+        if attribute == "classes_" or expected is None:
+            assert np.array_equal(found, expected)
+            continue
+        of_layers = attribute.startswith(("coef", "intercept", "layer"))
+        pairs = zip(found, expected, strict=True) if of_layers else [(found, expected)]
+        for mine, theirs in pairs:
+            assert np.shape(mine) == np.shape(theirs)
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12, err_msg=attribute)
+    assert model.n_samples_seen_ == 130
+
+
+@each
+def test_a_stream_goes_on(saved, name):
+    model = saved["estimators"][name]
+    model.partial_fit(rows(saved, name, MORE), answers(saved, name, MORE))
+    assert_predicts(model, saved, name, "after partial_fit")
+    assert model.n_samples_seen_ == 150
+
+
+@each
+def test_a_warm_fit_goes_on_and_holds_out_the_same_rows(saved, name):
+    model = saved["estimators"][name].set_params(warm_start=True, max_iter=2)
+    model.fit(rows(saved, name, LEARNED), answers(saved, name, LEARNED))
+    assert_predicts(model, saved, name, "after a warm fit", rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "full"])
+def test_copies_that_learn_different_rows_can_be_merged(saved, name):
+    model = saved["estimators"][name]
+    start = model if name == "merged" else fork(model)  # merged, it is a starting point already
+    parts = slice(130, 140), slice(140, 150)
+    merged = merge([
+        deepcopy(start).partial_fit(rows(saved, name, part), answers(saved, name, part))
+        for part in parts
+    ])  # fmt: skip
+    assert_predicts(merged, saved, name, "after a merge")
+    assert merged.n_samples_seen_ == 150
+
+
+@each
+def test_saved_again_it_stays_the_same(saved, name):
+    model = saved["estimators"][name]
+    again = pickle.loads(pickle.dumps(model))
+    X = rows(saved, name, NEW)
+    before = predictions(model, X)
+    for quantity, values in predictions(again, X).items():
+        np.testing.assert_array_equal(values, before[quantity])
+    again.partial_fit(rows(saved, name, MORE), answers(saved, name, MORE))
+    assert_predicts(again, saved, name, "after partial_fit")
