@@ -84,8 +84,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
         with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
-        held out once. Several find several explanations of the data, which differ away from them,
-        where one network may be too sure of its own.
+        held out once. Members agree near the data and differ away from it, where one network alone
+        may be too sure.
 
     standardize : bool, default=True
         Centre and scale features with statistics of the training rows (running
@@ -299,9 +299,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     ) -> Self:
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
-        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
-        the rows in before they are learned; the function that was learned stays the same in the new
-        units. Not for several threads at once; ``predict`` is.
+        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics are
+        updated before the rows are learned; the function learned so far does not change with them.
+        Not thread-safe; ``predict`` is.
 
         Parameters
         ----------

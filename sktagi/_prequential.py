@@ -21,7 +21,7 @@ class Prequential(NamedTuple):
     recent_weight: float = 0.0
 
     def updated(self, log_lik: float, weight: float) -> Prequential:
-        """With rows of a total ``weight`` whose mean log-likelihood is ``log_lik``."""
+        """Return the scores with rows of ``weight`` in all and mean log-likelihood ``log_lik``."""
         keep = np.exp2(-weight / HALF_LIFE)
         return Prequential(
             self.total + log_lik * weight,
@@ -32,7 +32,7 @@ class Prequential(NamedTuple):
 
     @staticmethod
     def joined(start: Prequential, shards: Sequence[Prequential]) -> Prequential:
-        """Of the rows of all shards, which went on from ``start``; recent rows of all alike."""
+        """Return the scores of shards that went on from ``start``; recent ones are averaged."""
         total, weight, recent_total, recent_weight = np.sum(shards, axis=0).tolist()
         again = len(shards) - 1  # how often the rows before the start are counted too much
         return Prequential(

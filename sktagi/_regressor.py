@@ -94,8 +94,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
         with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
-        held out once. Several find several explanations of the data, which differ away from them,
-        where one network may be too sure of its own.
+        held out once. Members agree near the data and differ away from it, where one network alone
+        may be too sure.
 
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
@@ -226,7 +226,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Features.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. With several, NaN means that one was not observed in a row.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
@@ -257,9 +257,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ) -> Self:
         """Learn from the rows given, once and in their order; the posterior becomes the prior.
 
-        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics take
-        the rows in before they are learned; the function that was learned stays the same in the new
-        units. Not for several threads at once; ``predict`` is.
+        A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics are
+        updated before the rows are learned; the function learned so far does not change with them.
+        Not thread-safe; ``predict`` is.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Features.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. With several, NaN means that one was not observed in a row.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
@@ -386,9 +386,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ) -> np.ndarray:
         """Quantiles of the predictive distribution.
 
-        They lie around predict's mean, in units of its std, as far as the errors of the rows that
-        ``fit`` has held out are spread: ``early_stopping`` and ten of them for each member are
-        needed. Otherwise the distribution is a Gaussian, as it is for all other methods. It is
+        Their distances from predict's mean, in units of its std, are those of the errors of the
+        rows that ``fit`` has held out. That needs ``early_stopping`` and ten such rows for each
+        member; otherwise the distribution is a Gaussian, as it is for all other methods. It is
         symmetric: the median is the mean.
 
         Parameters
@@ -523,7 +523,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Features.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets.
+            Targets. With several, NaN means that one was not observed in a row.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the mean.
@@ -539,7 +539,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Returns
         -------
         log_likelihood : float
-            The mean over the rows; a row's density is that of all its targets.
+            The mean over the rows; a row's density is that of all its observed targets.
         """
         mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
         return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)

@@ -23,7 +23,8 @@ def fork(estimator: Estimator) -> Estimator:
     """A copy that starts here: copies of it that learn different rows can be merged.
 
     An estimator starts where its network is drawn (in ``fit``, or in the first ``partial_fit``),
-    where a ``warm_start`` goes on, where it was merged, or where it was forked.
+    where a ``warm_start`` goes on, where it was merged (in `merge` or ``fit_shards``), or where it
+    was forked.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ Members: TypeAlias = int | slice | np.ndarray
 
 
 class _ByMember:
-    """What layers of both kinds can do with the arrays that have an axis of members."""
+    """Methods of both kinds of layers, on the arrays that have an axis of members."""
 
     BY_MEMBER: ClassVar[tuple[str, ...]]
 
@@ -113,7 +113,7 @@ class FullLayer(_ByMember):
 
 
 class Calibration(NamedTuple):
-    """What predictions, and only they, change of a posterior (``calibration``)."""
+    """Factors that predictions apply to a posterior, and learning does not (``calibration``)."""
 
     temperature: float  # factor of the parameters' variances
     noise_scale: np.ndarray  # (n_noise, 1): factor of the noise variance
