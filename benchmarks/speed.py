@@ -238,7 +238,9 @@ def wide(data, repeats):
     X_few, y_few = X[:2000], y[:2000]
     for batch_size, goal in ((100, 1.3), (10, 1.6)):
         big = TAGIClassifier((800, 800), batch_size=batch_size, **own)
-        forgetting = TAGIClassifier((800, 800), batch_size=batch_size, **{**own, "half_life": "auto"})
+        forgetting = TAGIClassifier(
+            (800, 800), batch_size=batch_size, **{**own, "half_life": "auto"}
+        )
         functions = {
             "products alone": products((784, 800, 800, 11), 2000, batch_size, 1, np.float32),
             "independent": lambda big=big: big.fit(X_few, y_few),

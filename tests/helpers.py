@@ -6,11 +6,13 @@ import itertools
 
 import numpy as np
 
-from sktagi.engine import activations, noise
+from sktagi.engine import activations, messages
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.learning import Network, Rows
-from sktagi.engine.network import Layer
-from sktagi.engine.noise import GaussianOutputs
+from sktagi.engine.covariance import RowVariance
+from sktagi.engine.inputs import InputErrors
+from sktagi.engine.observations import Gaussian
+from sktagi.engine.posterior import Layer, Network, draw_prior
+from sktagi.engine.rows import Rows
 
 LINEARISED = ["identity", "relu", "leaky_relu", "tanh", "logistic", "softplus"]
 DTYPES = [np.float64, np.float32]
@@ -22,8 +24,14 @@ def rtol(dtype, factor=1.0):
 
 
 def with_ones(x, dtype=np.float64):
+    """Rows of inputs with the constant of the bias, (..., rows, n_in + 1)."""
     x = np.asarray(x, dtype=dtype)
     return np.concatenate([x, np.ones((*x.shape[:-1], 1), dtype)], axis=-1)
+
+
+def columns(x):
+    """Arrays (..., rows, units) as (..., units, rows), and the reverse; dense or sparse."""
+    return x.swapaxes(-1, -2) if isinstance(x, np.ndarray) else x.T
 
 
 def random_layers(sizes, seed=0, members=None, dtype=np.float64):
@@ -41,29 +49,27 @@ def random_layers(sizes, seed=0, members=None, dtype=np.float64):
 
 
 def member(layers, index):
-    return [
-        Layer(layer.mu[index].copy(), layer.var[index].copy(), layer.var_prior) for layer in layers
-    ]
+    return copy_layers(layer.members(index) for layer in layers)
+
+
+def copy_layers(layers):
+    return [layer.copy() for layer in layers]
 
 
 def make_network(
     sizes, seed=0, members=1, *, dtype=np.float64, sigma_v=0.3, outputs=None, learn_noise=False,
     activation="relu",
 ):  # fmt: skip
-    from sktagi.engine.network import draw_prior
-
     layers = draw_prior(
         sizes, [np.random.default_rng([seed, m]) for m in range(members)], dtype=dtype
     )
-    outputs = GaussianOutputs(sizes[-1]) if outputs is None else outputs
-    n_noise = 1 if outputs.shared_noise else outputs.n_outputs
+    outputs = Gaussian(sizes[-1]) if outputs is None else outputs
     return Network(
         layers,
         ACTIVATIONS[activation],
         outputs,
-        np.full((members, 1, n_noise), sigma_v**2),  # float64, whatever the parameters are
+        np.full((members, outputs.n_noise, 1), sigma_v**2),  # float64, whatever the parameters are
         learn_noise,
-        np.zeros((members, 1, 1)),
     )
 
 
@@ -75,7 +81,8 @@ def make_rows(n, d, n_outputs=1, seed=0, dtype=np.float64, noise=0.1, weight=Non
     y = np.sin(2 * x @ directions) + x @ directions[::-1] * 0.5
     y = (y - y.mean(axis=0)) / y.std(axis=0) + noise * rng.normal(size=y.shape)
     weight = np.ones(n) if weight is None else weight
-    return Rows(with_ones(x, dtype), y.astype(dtype), weight.astype(dtype), var_x)
+    errors = None if var_x is None else InputErrors(var_x)
+    return Rows(with_ones(x, dtype), y.astype(dtype), weight.astype(dtype), errors)
 
 
 def assert_same_posterior(net, other, tol):
@@ -90,13 +97,37 @@ def activate(name, mu_z, var_z):
     return activations.activate(ACTIVATIONS[name], mu_z, var_z)
 
 
-def copy_layers(layers):
-    return [Layer(layer.mu.copy(), layer.var.copy(), layer.var_prior) for layer in layers]
+def random_outputs(n_rows, n_outputs=1, seed=0, members=None, dtype=np.float64, own=0.1):
+    """mu_z, shared, own and y of a batch; both parts of the covariance have full rank.
+
+    Outputs are (..., observations, rows).
+    """
+    rng = np.random.default_rng(seed)
+    lead = () if members is None else (members,)
+    shape = (*lead, n_rows, n_outputs)
+
+    def covariance(size):
+        root = rng.normal(size=(*lead, n_outputs, n_rows, n_rows + 2)) + 0.7
+        cov = root @ root.swapaxes(-1, -2) / n_rows
+        std = np.sqrt(rng.uniform(0.2, 3, size=(*lead, n_outputs, n_rows)))
+        return size * cov * std[..., :, None] * std[..., None, :]
+
+    mu_z, *cov, y = rng.normal(size=shape), covariance(1.0), covariance(own), rng.normal(size=shape)
+    return tuple(part.astype(dtype) for part in (columns(mu_z), *cov, columns(y)))
 
 
-def joint_message(mu_z, shared, own, y, noise_var, weight):
+def variances(cov):
+    """(..., observations, rows), as messages are."""
+    return np.einsum("...ii->...i", cov).copy()
+
+
+def joint_message(mu_z, shared, own, y, noise_var, weight=None):
     """The engine's, which overwrites ``shared``, of covariances ``own`` given as whole matrices."""
-    return noise.joint_message(mu_z, np.array(shared), as_own(own), y, noise_var, weight)
+    return messages.joint(mu_z, np.array(shared), as_own(own), (y, noise_var), weight)
+
+
+def independent_message(mu_z, var_z, y, noise_var, weight=None):
+    return messages.independent(mu_z, var_z, (y, noise_var), weight)
 
 
 def as_own(matrices):
@@ -104,7 +135,7 @@ def as_own(matrices):
     var = np.einsum("...ii->...i", matrices).copy()
     by_network = np.array(matrices).reshape(-1, *matrices.shape[-3:])
     pairs = np.nonzero(by_network * ~np.eye(var.shape[-1], dtype=bool))
-    return noise.Own(var, pairs, by_network[pairs]) if len(pairs[0]) else noise.Own(var)
+    return RowVariance(var, pairs, by_network[pairs]) if len(pairs[0]) else RowVariance(var)
 
 
 def as_matrices(own):

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from sktagi.engine.activations import LEAKY_SLOPE
-from sktagi.engine.batch import OWN_SHARE
+from sktagi.engine.covariance import OWN_SHARE
 
 # --------------------------------------------------------------------------- products of Gaussians
 

@@ -121,7 +121,7 @@ def test_a_callback_stops_training(estimator, early_stopping, capsys):
 
 @needs_callbacks
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_callbacks_change_nothing_that_is_learnt(estimator):
+def test_callbacks_change_nothing_that_is_learned(estimator):
     X, y = data()
     watched = make(estimator).set_callbacks(Recorder()).fit(X, y)
     for mine, theirs in zip(
@@ -160,9 +160,9 @@ def test_bad_input_tears_down_what_was_set_up():
 
 @needs_callbacks
 def test_an_interrupted_epoch_ends_for_callbacks_too(monkeypatch):
-    from sktagi.engine import training
+    from sktagi.engine.learning import Learner
 
-    original, calls = training.learn_rows, []
+    original, calls = Learner.learn, []
 
     def interrupted(*args, **kwargs):
         calls.append(1)
@@ -170,7 +170,7 @@ def test_an_interrupted_epoch_ends_for_callbacks_too(monkeypatch):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(training, "learn_rows", interrupted)
+    monkeypatch.setattr(Learner, "learn", interrupted)
     recorder = Recorder()
     with pytest.warns(UserWarning, match="interrupted in epoch 3"):
         make(TAGIRegressor).set_callbacks(recorder).fit(*data())
@@ -179,12 +179,12 @@ def test_an_interrupted_epoch_ends_for_callbacks_too(monkeypatch):
 
 
 def test_the_warning_of_an_interrupt_points_to_the_caller_of_fit(monkeypatch):
-    from sktagi.engine import training
+    from sktagi.engine.learning import Learner
 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "learn_rows", interrupted)
+    monkeypatch.setattr(Learner, "learn", interrupted)
     with pytest.warns(UserWarning, match="interrupted") as caught:
         make(TAGIRegressor).fit(*data())
     assert [w.filename for w in caught] == [__file__]

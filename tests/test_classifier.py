@@ -52,7 +52,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("kind", "form"), FORMS)
-def test_any_hashable_label_can_be_learnt(kind, form):
+def test_any_hashable_label_can_be_learned(kind, form):
     labels = LABELS[kind]
     X, number = blobs()
     y = [labels[k] for k in number]
@@ -91,7 +91,7 @@ def test_classes_are_sorted_and_columns_follow_them():
         assert own.argmax() == column
 
 
-def test_names_of_the_classes_do_not_change_what_is_learnt():
+def test_names_of_the_classes_do_not_change_what_is_learned():
     X, number = blobs(3)
     params = {"early_stopping": False}
     expected = quick(**params).fit(X, number).predict_proba(X)

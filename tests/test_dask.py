@@ -4,14 +4,20 @@ import os
 import signal
 import threading
 import time
+from copy import deepcopy
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
+from test_progress import Terminal
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi import TAGIClassifier, TAGIRegressor, _progress
 from sktagi.engine.calibration import calibrate
+from sktagi.engine.learning import Learner
+from sktagi.merging import merge
 from sktagi.metrics import log_likelihood_scorer
 
 dask = pytest.importorskip("dask")
@@ -157,7 +163,7 @@ def test_predictions_of_chunks_mean_and_std(client):
     np.testing.assert_allclose(both.compute(), np.column_stack([mean, std]), rtol=1e-12)
 
 
-def test_frames_are_learnt_and_predicted_as_their_rows(client):
+def test_frames_are_learned_and_predicted_as_their_rows(client):
     wrappers = pytest.importorskip("dask_ml.wrappers")
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     X, y = make_rows(400)
@@ -229,12 +235,14 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         shards = [sktagi.dask._Shard(None, rows.take(cut), None, held) for cut, held in cuts]
         shards.append(shards[0]._replace(validation=None))
         net, expected = model._net.copy(), model._net.copy()
-        sktagi.dask._calibrate(client, net, shards)
+        summary = sktagi.dask._Summary(None, None, 100, 100.0, np.ones(1), 67, np.array([33]))
+        sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, []).calibrate(net)
         calibrate(expected, rows, everything)
+        found, expected = net.calibration, expected.calibration
         assert expected.temperature != 1
-        assert net.temperature == expected.temperature
-        np.testing.assert_allclose(net.noise_scale, expected.noise_scale, rtol=1e-9)
-        np.testing.assert_allclose(net.tails, expected.tails, rtol=1e-9)
+        assert found.temperature == expected.temperature
+        np.testing.assert_allclose(found.noise_scale, expected.noise_scale, rtol=1e-9)
+        np.testing.assert_allclose(found.tails, expected.tails, rtol=1e-9)
 
 
 def test_statistics_of_shards_are_those_of_all_training_rows(client):
@@ -246,7 +254,7 @@ def test_statistics_of_shards_are_those_of_all_training_rows(client):
     dX, dy = chunked(X, y, 3)
     sharded = fit_shards(model, dX, dy, sample_weight=da.from_array(weight, chunks=100))
     fitted = model.fit(X, y, sample_weight=weight)
-    for mine, theirs in zip(sharded._statistics(), fitted._statistics(), strict=True):
+    for mine, theirs in zip(sharded._scaling, fitted._scaling, strict=True):
         np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-12)
         np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-12)
     np.testing.assert_allclose(sharded.predict(X), fitted.predict(X), rtol=1e-9)
@@ -337,3 +345,147 @@ def test_what_cannot_be_sharded_is_refused(client):
         fit_shards(TAGIRegressor(), dX, dy[:50])
     with pytest.raises(ValueError, match="max_iter"):
         fit_shards(TAGIRegressor(max_iter=-1), dX, dy)
+
+
+def test_copies_of_merged_shards_count_their_rows_once(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(200)
+    model = fit_shards(TAGIRegressor(**PARAMS, max_iter=2), *chunked(X[:100], y[:100], 2))
+    assert model.n_samples_seen_ == 100
+    assert model._origin.n_samples_seen == 100  # as of what was merged
+    parts = [deepcopy(model).partial_fit(X[k : k + 50], y[k : k + 50]) for k in (100, 150)]
+    merged = merge(parts)
+    assert merged.n_samples_seen_ == 200
+    held_out = 10  # in two shards, five of fifty
+    np.testing.assert_allclose(merged._scaling.y.weight, 200 - held_out)
+
+
+@pytest.fixture(scope="module")
+def threads():
+    """A cluster of one thread of this process: what its worker does can be watched."""
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    )
+    client = distributed.Client(cluster, set_as_default=False)
+    yield client
+    client.close()
+    cluster.close()
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_workers_use_one_blas_thread_for_small_products(threads, monkeypatch):
+    from sktagi.dask import fit_shards
+
+    seen, learn = [], Learner.learn
+
+    def watched(learner, data, order):
+        seen.append(blas_threads())
+        return learn(learner, data, order)
+
+    monkeypatch.setattr(Learner, "learn", watched)
+    X, y = make_rows(200)
+    with threadpool_limits(limits=2, user_api="blas"):
+        if blas_threads() != {2}:
+            pytest.skip("BLAS has one thread only")
+        fit_shards(TAGIRegressor(**PARAMS, max_iter=2), *chunked(X, y, 2), client=threads)
+        assert blas_threads() == {2}
+    assert seen == [{1}] * 4  # two epochs of two shards
+
+
+def test_an_error_closes_the_line_of_progress(threads, monkeypatch):
+    import sktagi.dask
+
+    calls, merge_networks = [], sktagi.dask.merge_networks
+
+    def fails(*given):
+        calls.append(1)
+        if len(calls) == 3:
+            raise MemoryError
+        return merge_networks(*given)
+
+    monkeypatch.setattr(sktagi.dask, "merge_networks", fails)
+    monkeypatch.setattr(_progress, "SECONDS_BETWEEN_UPDATES", 0.0)
+    monkeypatch.setenv("COLUMNS", "200")
+    terminal = Terminal()
+    monkeypatch.setattr(_progress, "sys", SimpleNamespace(stdout=terminal))
+    model = TAGIRegressor(**PARAMS, max_iter=5, verbose=1)
+    with pytest.raises(MemoryError):
+        sktagi.dask.fit_shards(model, *chunked(*make_rows(200), 2), client=threads)
+    assert "epoch 2/5" in terminal.getvalue()
+    assert terminal.getvalue().endswith("left\n")
+
+
+# Targets that are not observed
+
+
+def incomplete_rows(n=400, seed=0):
+    X, y = make_rows(n, seed)
+    rng = np.random.default_rng([seed, 1])
+    Y = np.column_stack([y, 100 + 20 * y, X[:, 2]]) + 0.1 * rng.normal(size=(n, 3))
+    missing = rng.random(Y.shape) < 0.4
+    missing[np.arange(n), rng.integers(3, size=n)] = False
+    Y[missing] = np.nan
+    return X, Y
+
+
+def chunked_targets(X, Y, n_chunks):
+    size = -(-len(X) // n_chunks)
+    return tuple(da.from_array(values, chunks=(size, -1)) for values in (X, Y))
+
+
+def test_one_shard_of_incomplete_targets_learns_as_fit(client):
+    from sktagi.dask import fit_shards
+
+    X, Y = incomplete_rows(300)
+    model = TAGIRegressor(**PARAMS, max_iter=10, shuffle=False)
+    sharded, fitted = fit_shards(model, *chunked_targets(X, Y, 1)), model.fit(X, Y)
+    np.testing.assert_allclose(sharded.train_scores_, fitted.train_scores_, rtol=1e-9)
+    np.testing.assert_allclose(sharded.validation_scores_, fitted.validation_scores_, atol=0.03)
+    (mean, std), (mean_fit, std_fit) = (m.predict(X, return_std=True) for m in (sharded, fitted))
+    np.testing.assert_allclose(mean, mean_fit, rtol=1e-9)
+    np.testing.assert_allclose(std, std_fit, rtol=0.02)
+    np.testing.assert_allclose(sharded.sigma_v_, fitted.sigma_v_, rtol=0.02)
+    assert sharded.best_iter_ == fitted.best_iter_
+
+
+def test_shards_of_incomplete_targets_learn_them_all(client):
+    """One of the shards does not observe a target at all."""
+    from sktagi.dask import fit_shards
+
+    X, Y = incomplete_rows(600)
+    Y[:200, 1] = np.nan
+    Y[np.isnan(Y).all(axis=1), 0] = 2.5
+    weight = np.random.default_rng(0).uniform(0.5, 2, 600)
+    model = TAGIRegressor(**{**PARAMS, "n_members": 2}, max_iter=40, early_stopping=False)
+    weights = da.from_array(weight, chunks=200)
+    sharded = fit_shards(model, *chunked_targets(X, Y, 3), sample_weight=weights)
+    fitted = model.fit(X, Y, sample_weight=weight)
+    for mine, theirs in zip(sharded._scaling, fitted._scaling, strict=True):
+        np.testing.assert_allclose(mine.weight, theirs.weight, rtol=1e-12)
+        np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-10)
+        np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-10)
+    first = [m.set_params(max_iter=1) for m in (sharded, fitted)][0].train_scores_[0]
+    assert first == pytest.approx(fitted.train_scores_[0], abs=1.0)
+    X_test, Y_test = incomplete_rows(500, seed=1)
+    mean, std = sharded.predict(X_test, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    for truth, predicted in zip(Y_test.T, mean.T, strict=True):
+        known = ~np.isnan(truth)
+        error = np.mean((truth - predicted)[known] ** 2) / np.var(truth[known])
+        assert error < 0.3
+    held = TAGIRegressor(**{**PARAMS, "n_members": 2}, max_iter=5)
+    assert fit_shards(held, *chunked_targets(X, Y, 3)).score(X, Y) > 0
+
+
+def test_shards_refuse_rows_without_any_target(client):
+    from sktagi.dask import fit_shards
+
+    X, Y = incomplete_rows(200)
+    Y[150] = np.nan
+    with pytest.raises(ValueError, match="1 rows with no observed target"):
+        fit_shards(TAGIRegressor(**PARAMS), *chunked_targets(X, Y, 2))

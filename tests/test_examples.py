@@ -293,12 +293,12 @@ def posterior_of_units(layers, x, sigma_v):
 def test_pictures_are_drawn_and_labelled(example, monkeypatch):
     """Every line of an example runs; fits are cut short, so this says nothing about claims."""
     plt = pytest.importorskip("matplotlib.pyplot")
-    fit_epochs = _base.fit_epochs
+    train = _base.train
 
-    def one_epoch(*args, max_iter, **kwargs):
-        return fit_epochs(*args, max_iter=min(max_iter, 1), **kwargs)
+    def one_epoch(net, source, plan, **kwargs):
+        return train(net, source, plan._replace(max_iter=min(plan.max_iter, 1)), **kwargs)
 
-    monkeypatch.setattr(_base, "fit_epochs", one_epoch)
+    monkeypatch.setattr(_base, "train", one_epoch)
     monkeypatch.setattr("sys.argv", [str(example)])
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.close("all")

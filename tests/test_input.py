@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi import _base as base
-from sktagi.engine import learning
+from sktagi.engine import learning, predicting
 
 ESTIMATORS = [TAGIRegressor, TAGIClassifier]
 both = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -287,7 +287,7 @@ class FailAfter:
 
 FAILURES = [
     (learning, "forward", 0), (learning, "forward", 1), (learning, "backward", 1),
-    (learning, "forget", 0), (learning, "learn_batch", 1), (base, "learn_stream", 0),
+    (learning, "forget", 0), (learning, "learn_noise", 1), (base, "learn_stream", 0),
 ]  # fmt: skip
 ERRORS = [KeyboardInterrupt(), MemoryError(), RuntimeError("broken"), np.linalg.LinAlgError("no")]
 
@@ -336,7 +336,7 @@ def test_fit_that_fails_inside_changes_nothing(estimator, warm_start, monkeypatc
 
 
 @both
-def test_interrupt_before_anything_is_learnt_leaves_the_estimator_unfitted(estimator, monkeypatch):
+def test_interrupt_before_anything_is_learned_leaves_the_estimator_unfitted(estimator, monkeypatch):
     model = quick(estimator)
     before = dict(vars(model))
     monkeypatch.setattr(base, "draw_prior", FailAfter(None, 0, KeyboardInterrupt()))
@@ -610,7 +610,7 @@ def test_float32_and_float64_agree(estimator):
 
 @both
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
-def test_one_row_can_be_learnt(estimator, how):
+def test_one_row_can_be_learned(estimator, how):
     model = quick(estimator)
     if how == "fit":
         model.fit(X[:1], Y[:1])
@@ -624,7 +624,7 @@ def test_one_row_can_be_learnt(estimator, how):
 
 @both
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_few_rows_can_be_learnt(estimator, n):
+def test_few_rows_can_be_learned(estimator, n):
     y = np.arange(n) % 2
     mean, std = spread(quick(estimator).fit(X[:n], y), X)
     assert np.isfinite(mean).all()
@@ -632,7 +632,7 @@ def test_few_rows_can_be_learnt(estimator, n):
 
 
 @both
-def test_one_column_can_be_learnt(estimator):
+def test_one_column_can_be_learned(estimator):
     model = quick(estimator).fit(X[:, :1], Y)
     assert np.isfinite(spread(model, X[:, :1])).all()
     assert model.coefs_[0].shape == (2, 1, 6)
@@ -711,7 +711,7 @@ def test_prediction_in_blocks_equals_prediction_at_once(estimator, monkeypatch):
     model = quick(estimator).fit(X, Y)
     X_std = np.abs(X) / 5
     expected = spread(model, X, X_std=X_std)
-    monkeypatch.setattr(learning, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(predicting, "BLOCK_ELEMENTS", 100)
     np.testing.assert_allclose(spread(model, X, X_std=X_std), expected, rtol=1e-12)
 
 

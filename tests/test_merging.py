@@ -2,15 +2,16 @@
 
 import pickle
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import NotFittedError
+from test_scaling import as_if_hardly_weighed
 
 from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi._origin import Origin
 from sktagi.merging import fork, merge
 
 
@@ -57,11 +58,12 @@ def test_shards_that_were_calibrated_apart_meet_in_the_middle():
     X, y = make_rows()
     params = {"standardize": False, "random_state": 0, "max_iter": 5, "n_members": 2}
     shards = [TAGIRegressor((7,), **params).fit(X[k::2], y[k::2]) for k in range(2)]
-    shards[1]._net.temperature = 0.25 * shards[0]._net.temperature
+    first, second = (shard._net.calibration for shard in shards)
+    shards[1]._net.calibration = second._replace(temperature=0.25 * first.temperature)
     merged = merge(shards)
-    assert merged._net.temperature == pytest.approx(0.5 * shards[0]._net.temperature)
-    scales = [shard._net.noise_scale for shard in shards]
-    np.testing.assert_allclose(merged._net.noise_scale, np.sqrt(scales[0] * scales[1]))
+    found = merged._net.calibration
+    assert found.temperature == pytest.approx(0.5 * first.temperature)
+    np.testing.assert_allclose(found.noise_scale, np.sqrt(first.noise_scale * second.noise_scale))
     std, reversed_std = (m.predict(X, return_std=True)[1] for m in (merged, merge(shards[::-1])))
     np.testing.assert_allclose(std, reversed_std, rtol=1e-9)
 
@@ -73,11 +75,12 @@ def test_a_shard_too_small_to_be_calibrated_can_be_merged(n_targets):
     params = {"random_state": 0, "max_iter": 2, "n_members": 2}
     large = TAGIRegressor((7,), **params).fit(X[:150], Y[:150])
     small = TAGIRegressor((7,), **params).fit(X[150:], Y[150:])
-    assert (small._net.temperature, small._net.noise_scale) == (1.0, 1.0)
-    assert np.all(large._net.noise_scale != 1)
-    merged = merge([small, large])
-    assert merged._net.temperature == pytest.approx(np.sqrt(large._net.temperature))
-    np.testing.assert_allclose(merged._net.noise_scale, np.sqrt(large._net.noise_scale))
+    assert small._net.calibration is None
+    calibration = large._net.calibration
+    assert np.all(calibration.noise_scale != 1)
+    merged = merge([small, large])._net.calibration
+    assert merged.temperature == pytest.approx(np.sqrt(calibration.temperature))
+    np.testing.assert_allclose(merged.noise_scale, np.sqrt(calibration.noise_scale))
 
 
 def test_order_does_not_matter():
@@ -98,8 +101,8 @@ def test_statistics_and_counts_are_those_of_all_rows(n_start):
     shards = [deepcopy(start).partial_fit(X[c], y[c], sample_weight=weight[c]) for c in cuts]
     whole = deepcopy(start).partial_fit(X, y, sample_weight=weight)
     merged = merge(shards)
-    for mine, theirs in zip(merged._statistics(), whole._statistics(), strict=True):
-        assert mine.weight == pytest.approx(theirs.weight)
+    for mine, theirs in zip(merged._scaling, whole._scaling, strict=True):
+        np.testing.assert_allclose(mine.weight, theirs.weight)
         np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-9)
         np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-7)
     assert merged.n_samples_seen_ == whole.n_samples_seen_ == n_start + 200
@@ -122,10 +125,7 @@ def test_shards_in_other_units_are_merged_in_common_ones():
     shards = [deepcopy(start) for _ in range(2)]
     # One shard's statistics move far, while a tiny weight teaches it nothing.
     far = shards[1]
-    for name in ("_x_moments", "_y_moments"):
-        moments = getattr(far, name)
-        tiny = replace(moments, weight=1e-9 * moments.weight, deviation=1e-9 * moments.deviation)
-        setattr(far, name, tiny)
+    far._scaling = as_if_hardly_weighed(far._scaling)
     far.partial_fit(3 * X[:50] + 7, 2 * y[:50], sample_weight=np.full(50, 1e-9))
     far._origin = far._origin._replace(digest=start._origin.digest)
     merged = merge(shards)
@@ -158,6 +158,88 @@ def test_classifier_shards_that_lack_a_class_merge():
         shards = [deepcopy(model).partial_fit(X[y != k], y[y != k]) for k in range(3)]
         model = merge(shards)
     assert model.score(X, y) > 0.9
+
+
+# Where counting starts
+
+
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+@pytest.mark.parametrize("way", ["warm fit", "fit and fork", "merge", "partial_fit and fork"])
+def test_rows_before_the_start_are_counted_once(estimator, way):
+    X, y = make_rows()
+    y = y > 10 if estimator is TAGIClassifier else y
+    params = {"hidden_layer_sizes": (7,), "random_state": 0, "n_members": 2, "max_iter": 2}
+    model = estimator(**params, warm_start=True)
+    learn = estimator.partial_fit
+    if way == "partial_fit and fork":
+        known = {"classes": [False, True]} if estimator is TAGIClassifier else {}
+        model = fork(model.partial_fit(X[:100], y[:100], **known))
+    else:
+        model.fit(X[:100], y[:100])
+        if way == "warm fit":
+            learn = estimator.fit
+        elif way == "fit and fork":
+            model = fork(model)
+        elif way == "merge":
+            model = merge([model])
+    first, second = (learn(deepcopy(model), X[k : k + 50], y[k : k + 50]) for k in (100, 150))
+    assert first.n_samples_seen_ == second.n_samples_seen_ == 150
+    merged = merge([first, second])
+    assert merged.n_samples_seen_ == 200
+    again = [deepcopy(merged).partial_fit(X[k::2], y[k::2]) for k in range(2)]
+    assert merge(again).n_samples_seen_ == 400
+
+
+def test_a_refit_on_the_same_rows_counts_them_again():
+    X, y = make_rows(100)
+    params = {"hidden_layer_sizes": (7,), "random_state": 0, "max_iter": 2, "warm_start": True}
+    model = TAGIRegressor(**params).fit(X, y)
+    copies = [deepcopy(model).fit(X, y) for _ in range(2)]
+    assert [copied.n_samples_seen_ for copied in copies] == [200, 200]
+    assert merge(copies).n_samples_seen_ == 300
+    assert model.set_params(warm_start=False).fit(X, y).n_samples_seen_ == 100
+
+
+def begin(way, X, y):
+    """An estimator that has just begun in some way, and what it had seen before that."""
+    model = TAGIRegressor((7,), n_members=2, max_iter=2, random_state=0, warm_start=True)
+    if way == "partial_fit":
+        return model.partial_fit(X[:60], y[:60]), 0
+    model.fit(X[:60], y[:60])
+    if way == "fit":
+        return model, 0
+    if way == "warm fit":
+        return model.fit(X[60:], y[60:]), 60
+    model.partial_fit(X[60:], y[60:])
+    return (fork(model) if way == "fork" else merge([model])), 200
+
+
+@pytest.mark.parametrize("way", ["fit", "warm fit", "partial_fit", "fork", "merge"])
+def test_all_ways_to_begin_are_one(way, monkeypatch):
+    """The start is noted once, with the posterior, the statistics and the counts of that moment."""
+    X, y = make_rows()
+    starts, original = [], Origin.of
+
+    def noted(net, scaling, n_samples_seen, prequential):
+        starts.append((net.copy(), scaling, n_samples_seen, prequential))
+        return original(net, scaling, n_samples_seen, prequential)
+
+    monkeypatch.setattr(Origin, "of", noted)
+    model, n_before = begin(way, X, y)
+    net, scaling, n_samples_seen, prequential = starts[-1]
+    assert len(starts) == {"fit": 1, "partial_fit": 1}.get(way, 2)
+    assert n_samples_seen == model._origin.n_samples_seen == n_before
+    assert model._origin.scaling is scaling
+    assert model._origin.digest == original(net, scaling, 0, prequential).digest
+    np.testing.assert_array_equal(model._origin.rows_learned, net.rows_learned)
+    is_new = way in ("fit", "partial_fit", "warm fit")  # statistics and scores start anew
+    assert scaling.x.weight.any() != is_new
+    assert (prequential.weight == 0) == is_new
+    # What is learned from here on does not move the start, nor does a copy or a file.
+    start = model._origin.digest
+    assert pickle.loads(pickle.dumps(model))._origin.digest == start
+    assert deepcopy(model).partial_fit(X, y)._origin.digest == start
+    assert fork(model.partial_fit(X, y))._origin.digest != start
 
 
 # Refused, with a reason

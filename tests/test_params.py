@@ -141,7 +141,7 @@ def test_batch_larger_than_the_data_is_one_batch_of_all_rows():
     np.testing.assert_array_equal(exact.predict(X), larger.predict(X))
 
 
-def test_max_iter_zero_has_learnt_nothing():
+def test_max_iter_zero_has_learned_nothing():
     model = TAGIRegressor(max_iter=0, random_state=0).fit(X, Y)
     assert model.n_iter_ == 0
     assert model.train_scores_ == []

@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
 from sktagi import TAGIRegressor
-from sktagi.engine import learning, training
+from sktagi.engine import learning
 from sktagi.metrics import log_likelihood_scorer
 
 QUICK = {"hidden_layer_sizes": (10,), "max_iter": 5, "n_members": 2, "random_state": 0}
@@ -208,7 +208,7 @@ def test_row_order_does_not_matter_in_one_joint_batch(early_stopping, sigma_v):
     )
 
 
-def test_several_targets_are_learnt_together():
+def test_several_targets_are_learned_together():
     X, y = make_data(200, n_targets=3)
     model = quick(hidden_layer_sizes=(30,), max_iter=30).fit(X, y)
     assert (r2_score(y, model.predict(X), multioutput="raw_values") > 0.8).all()
@@ -375,7 +375,7 @@ def test_uncertain_training_rows_leave_the_posterior_less_certain(batch_inferenc
         assert wide.sum() > exact.sum()
     linear = {**params, "hidden_layer_sizes": (), "n_members": 1}
     if batch_inference == "independent":
-        linear["batch_size"] = 1  # so that no batch of exact rows is learnt jointly
+        linear["batch_size"] = 1  # so that no batch of exact rows is learned jointly
     certain, uncertain = (quick(**linear).fit(X, y, X_std=s) for s in (None, 1.0))
     assert (certain.predict_variance(X)[0] < uncertain.predict_variance(X)[0]).all()
 
@@ -426,7 +426,7 @@ def test_training_stops_after_n_iter_no_change_epochs_without_a_gain(patience):
     assert patient.n_iter_ == 12
 
 
-def test_without_early_stopping_all_epochs_and_all_rows_are_learnt():
+def test_without_early_stopping_all_epochs_and_all_rows_are_learned():
     X, y = make_data()
     model = quick(early_stopping=False, max_iter=7).fit(X, y)
     assert model.n_iter_ == model.best_iter_ == 7
@@ -589,8 +589,8 @@ def test_noise_can_be_changed_between_calls():
 # Interrupts
 
 
-def interrupt(monkeypatch, name, good, module=training):
-    original, calls = getattr(module, name), []
+def interrupt(monkeypatch, name, good, owner=learning.Learner):
+    original, calls = getattr(owner, name), []
 
     def interrupted(*args, **kwargs):
         calls.append(1)
@@ -598,14 +598,14 @@ def interrupt(monkeypatch, name, good, module=training):
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(module, name, interrupted)
+    monkeypatch.setattr(owner, name, interrupted)
 
 
-def test_interrupted_fit_keeps_what_was_learnt_and_warns(monkeypatch):
+def test_interrupted_fit_keeps_what_was_learned_and_warns(monkeypatch):
     X, y = make_data()
     expected = quick(max_iter=2, early_stopping=False).fit(X, y)
-    interrupt(monkeypatch, "learn_rows", good=2)
-    with pytest.warns(UserWarning, match=r"interrupted in epoch 3.*learnt so far"):
+    interrupt(monkeypatch, "learn", good=2)
+    with pytest.warns(UserWarning, match=r"interrupted in epoch 3.*learned so far"):
         model = quick(max_iter=9, early_stopping=False).fit(X, y)
     assert_same_posterior(model, expected, rtol=0)
     assert model.n_iter_ == 2
@@ -615,7 +615,7 @@ def test_interrupted_fit_keeps_what_was_learnt_and_warns(monkeypatch):
 def test_interrupted_fit_with_early_stopping_keeps_the_best_epoch(monkeypatch):
     X, y = make_data()
     expected = quick(max_iter=3).fit(X, y)
-    interrupt(monkeypatch, "learn_rows", good=3)
+    interrupt(monkeypatch, "learn", good=3)
     with pytest.warns(UserWarning, match="interrupted"):
         model = quick(max_iter=9).fit(X, y)
     assert_same_posterior(model, expected, rtol=0)
@@ -625,7 +625,7 @@ def test_interrupted_fit_with_early_stopping_keeps_the_best_epoch(monkeypatch):
 @pytest.mark.parametrize("good", [0, 1, 3])
 def test_interrupt_within_an_epoch_leaves_a_usable_model(monkeypatch, good):
     X, y = make_data()
-    interrupt(monkeypatch, "backward", good=good, module=learning)
+    interrupt(monkeypatch, "backward", good=good, owner=learning)
     with pytest.warns(UserWarning, match="interrupted in epoch 1"):
         model = quick(batch_size=10).fit(X, y)
     mean, std = model.predict(X, return_std=True)
@@ -636,7 +636,7 @@ def test_interrupt_within_an_epoch_leaves_a_usable_model(monkeypatch, good):
 
 def test_the_warning_points_at_the_call_of_fit(monkeypatch):
     X, y = make_data()
-    interrupt(monkeypatch, "learn_rows", good=1)
+    interrupt(monkeypatch, "learn", good=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         quick().fit(X, y)
@@ -700,7 +700,7 @@ def test_every_activation_learns_a_curve(activation):
 
 
 def test_warm_fits_without_a_seed_hold_out_the_same_rows_again():
-    """Rows that were learnt once would flatter the noise if they validated later."""
+    """Rows that were learned once would flatter the noise if they validated later."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = X[:, 0] + 0.5 * rng.normal(size=300)
@@ -739,7 +739,7 @@ def test_partial_fit_keeps_its_last_posterior():
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_numbers_beyond_the_type_are_refused_or_learnt_but_never_nan(give, params):
+def test_numbers_beyond_the_type_are_refused_or_learned_but_never_nan(give, params):
     X, y = make_data()
     X, y, extra = give(X, y)
     model = quick(**params)

@@ -23,12 +23,12 @@ def training_rows(train):
 
 @pytest.mark.parametrize("n_members", [1, 3, 10])
 @pytest.mark.parametrize("n", [2, 3, 11, 100])
-def test_each_row_is_learnt_or_held_out_by_a_member(n, n_members):
+def test_each_row_is_learned_or_held_out_by_a_member(n, n_members):
     train, validation = split(rows(n), n_members=n_members)
     assert len(train) == len(validation) == n_members
-    for learnt, held in zip(training_rows(train), validation, strict=True):
-        assert sorted([*learnt, *held]) == list(range(n))
-        assert len(learnt) >= 1
+    for learned, held in zip(training_rows(train), validation, strict=True):
+        assert sorted([*learned, *held]) == list(range(n))
+        assert len(learned) >= 1
         assert len(held) >= 1
 
 
@@ -54,8 +54,8 @@ def test_members_differ_even_if_the_rows_do_not_suffice(n_members):
 def test_copies_of_a_row_stay_together():
     X = np.repeat(rows(40), 5, axis=0)[np.random.default_rng(1).permutation(200)]
     train, validation = split(X, fraction=0.2, n_members=4)
-    for learnt, held in zip(training_rows(train), validation, strict=True):
-        assert not {tuple(x) for x in X[learnt]} & {tuple(x) for x in X[held]}
+    for learned, held in zip(training_rows(train), validation, strict=True):
+        assert not {tuple(x) for x in X[learned]} & {tuple(x) for x in X[held]}
         assert len(held) == 5 * 8
 
 
@@ -157,10 +157,10 @@ def test_classes_are_held_out_in_proportion(n_members):
         assert (np.abs(counts - [70, 25, 5]) <= 1).all()
 
 
-def test_a_class_of_one_row_is_still_learnt_by_most_members():
+def test_a_class_of_one_row_is_still_learned_by_most_members():
     y = np.repeat([0, 1], [49, 1])
     train, _ = split(rows(50), y, fraction=0.1, n_members=5, stratify=True)
-    assert sum(49 in learnt for learnt in training_rows(train)) >= 4
+    assert sum(49 in learned for learned in training_rows(train)) >= 4
 
 
 def test_another_seed_holds_out_other_rows():
@@ -175,9 +175,9 @@ def test_one_row_holds_out_nothing():
 
 
 @pytest.mark.parametrize("fraction", [1e-9, 0.999])
-def test_at_least_one_row_is_held_out_and_one_learnt(fraction):
+def test_at_least_one_row_is_held_out_and_one_learned(fraction):
     train, validation = split(rows(5), fraction=fraction, n_members=4)
-    assert all(len(learnt) >= 1 for learnt in training_rows(train))
+    assert all(len(learned) >= 1 for learned in training_rows(train))
     assert all(len(held) >= 1 for held in validation)
 
 

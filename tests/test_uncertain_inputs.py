@@ -1,15 +1,13 @@
-"""Uncertain inputs: full Sigma_Z in predictions (Eq. 18), shapes of X_std and X_cov, errors."""
+"""Uncertain inputs of estimators: Fig. 8, shapes of X_std and X_cov, errors."""
 
 import numpy as np
-import oracle_full
 import pytest
-from helpers import LINEARISED, random_layers, with_ones
-from scipy import sparse
+from helpers import with_ones
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.inputs import forward_uncertain
-from sktagi.engine.network import forward
+from sktagi.engine.passes import forward
+from sktagi.engine.posterior import Layer
 
 COV = np.array([[1.0, 0.4, 0], [0.4, 0.5, -0.2], [0, -0.2, 0.3]]) / 10
 
@@ -24,66 +22,6 @@ def fitted(estimator=TAGIRegressor, **params):
     X, y = rows()
     defaults = {"hidden_layer_sizes": (8, 6), "max_iter": 4, "n_members": 2, "random_state": 0}
     return estimator(**{**defaults, **params}).fit(X, y if estimator is TAGIRegressor else y > 0)
-
-
-# ------------------------------------------------------------------------------------------ engine
-
-
-@pytest.mark.parametrize("hidden", [(), (4,), (3, 4)])
-@pytest.mark.parametrize("activation", LINEARISED)
-@pytest.mark.parametrize("full", [False, True])
-def test_moments_are_those_of_full_sigma_z(hidden, activation, full):
-    """With independent parameters up to one hidden layer; with exact ones for any network."""
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(5, 3))
-    var_x = rng.uniform(0.01, 0.2, size=x.shape)
-    cov_x = var_x[:, :, None] * np.eye(3) + full * 0.005
-    layers = random_layers([3, *hidden, 2], seed=2, members=2)
-    if len(hidden) > 1:
-        layers = [layer._replace(var=layer.var * 0) for layer in layers]
-    given = cov_x if full else var_x
-    mu_z, var_z = forward_uncertain(layers, ACTIVATIONS[activation], with_ones(x), given)
-    for m in range(2):
-        dense = [(a.mu[m].ravel(), np.diag(a.var[m].ravel())) for a in layers]
-        for n in range(len(x)):
-            record = oracle_full.forward(dense, activation, x[n : n + 1], cov_x[n : n + 1])
-            np.testing.assert_allclose(mu_z[m, n], record[-1][2], rtol=1e-10)
-            np.testing.assert_allclose(var_z[m, n], np.diag(record[-1][3]), rtol=1e-8)
-
-
-@pytest.mark.parametrize("activation", [*LINEARISED, "relu_exact"])
-def test_inputs_of_no_uncertainty_give_the_diagonal_form(activation):
-    x = np.random.default_rng(3).normal(size=(6, 3))
-    layers = random_layers([3, 4, 5, 2], seed=4, members=2)
-    mu_z, var_z, _ = forward(layers, ACTIVATIONS[activation], with_ones(x))
-    for zero in (np.zeros((1, 3)), np.zeros((6, 3, 3))):
-        moments = forward_uncertain(layers, ACTIVATIONS[activation], with_ones(x), zero)
-        np.testing.assert_allclose(moments, (mu_z, var_z), rtol=1e-10)
-
-
-def test_sparse_variances_equal_dense_ones():
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(6, 4))
-    var_x = rng.uniform(size=x.shape) * (rng.random(x.shape) < 0.4)
-    var_x[2] = 0
-    layers = random_layers([4, 5, 1], seed=6, members=2)
-    given = with_ones(x)
-    expected = forward_uncertain(layers, ACTIVATIONS["relu"], given, var_x)
-    for x_form in (given, sparse.csr_array(given)):
-        got = forward_uncertain(layers, ACTIVATIONS["relu"], x_form, sparse.csr_array(var_x))
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
-
-
-def test_variance_is_that_of_samples():
-    """Small errors through a smooth network, parameters nearly exact."""
-    rng = np.random.default_rng(7)
-    layers = random_layers([3, 6, 5, 1], seed=8, members=1)
-    layers = [layer._replace(var=layer.var * 1e-12) for layer in layers]
-    x, cov_x = rng.normal(size=3), COV / 1000
-    drawn = rng.multivariate_normal(x, cov_x, size=100_000)
-    outputs, _, _ = forward(layers, ACTIVATIONS["tanh"], with_ones(drawn))
-    _, var_z = forward_uncertain(layers, ACTIVATIONS["tanh"], with_ones(x)[None], cov_x[None])
-    assert var_z[0, 0, 0] == pytest.approx(outputs.var(), rel=0.02)
 
 
 # ---------------------------------------------------------------------------------------- Figure 8
@@ -106,9 +44,17 @@ def test_output_std_follows_the_slope_of_the_function(hidden, covariance_type):
     assert np.median(np.abs(std - truth) / truth) < 0.2
     if covariance_type == "full":
         return
-    inputs = model._inputs(grid, np.full((1, 1), 0.2), np.dtype(np.float64))
-    _, var_z, _ = forward(model._net.layers, model._net.activation, *inputs)
-    diagonal = np.sqrt(var_z[0, :, 0]) * model._y_moments.scale
+    # The same posterior, in standardised units, through the form for learning: diagonal Sigma_Z
+    layers = []
+    for j in range(len(model.coefs_)):
+        mu = np.vstack([model.coefs_[j], model.intercepts_[j]])
+        var = np.vstack([model.coef_vars_[j], model.intercept_vars_[j]])
+        layers.append(Layer(mu, var, np.ones((len(mu), 1))))
+    x, y = (grid - X.mean()) / X.std(), X[:, 0] ** 3
+    var_x = np.full((1, 1), (0.2 / X.std()) ** 2)
+    mu_z, var_z, _ = forward(layers, ACTIVATIONS["relu"], with_ones(x).T, var_x)
+    np.testing.assert_allclose(mu_z[0] * y.std() + y.mean(), model.predict(grid, X_std=0.2))
+    diagonal = np.sqrt(var_z[0]) * y.std()
     assert np.median(np.abs(diagonal - truth) / truth) > 0.3
 
 

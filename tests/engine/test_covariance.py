@@ -1,46 +1,76 @@
 """The covariance between the outputs of a batch's rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
-from helpers import DTYPES, LINEARISED, as_matrices, member, random_layers, rtol, with_ones
+from helpers import (
+    DTYPES,
+    LINEARISED,
+    as_matrices,
+    as_own,
+    columns,
+    member,
+    random_layers,
+    rtol,
+    with_ones,
+)
 from scipy import sparse
 
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.batch import OWN_SHARE, hidden_covariance, output_covariance, summed_step
-from sktagi.engine.network import forward
+from sktagi.engine.covariance import (
+    OWN_SHARE,
+    Workspace,
+    hidden_covariance,
+    output_covariance,
+    summed_step,
+)
+from sktagi.engine.passes import forward
 from sktagi.engine.tree import ClassTree
 
 HIDDEN = [(), (4,), (5, 3)]
 TREE = ClassTree(6)
 
 
+def passed(layers, x, activation="relu", var_x=None):
+    """Variances of the outputs, tape, workspace and what hidden layers pass on, of rows ``x``.
+
+    Here ``x``, ``var_x`` and the outputs that rows observe have rows first.
+    """
+    var_x = None if var_x is None else columns(var_x)
+    _, var_z, tape = forward(layers, ACTIVATIONS[activation], columns(x), var_x)
+    work = Workspace(len(layers), layers[0].mu.dtype)
+    return var_z, tape, work, hidden_covariance(layers, tape, work)
+
+
 def correlation(layers, x, activation="relu", var_x=None):
     """Between rows, of an average unit that enters the last layer; None for a linear model."""
-    hidden = hidden_covariance(layers, forward(layers, ACTIVATIONS[activation], x, var_x)[2])
+    *_, hidden = passed(layers, x, activation, var_x)
     if hidden is None:
         return None
     return hidden.cov * hidden.scale[..., :, None] * hidden.scale[..., None, :]
 
 
 def step_of(layers, x, nu, activation="relu", var_x=None):
-    tape = forward(layers, ACTIVATIONS[activation], x, var_x)[2]
-    return summed_step(layers, tape, hidden_covariance(layers, tape), nu)
+    """K nu; both have rows first."""
+    _, tape, work, hidden = passed(layers, x, activation, var_x)
+    return columns(summed_step(layers, tape, hidden, columns(nu), work))
 
 
 def covariance(layers, x, activation="relu", var_x=None, outputs=None):
     """shared, own as a matrix, and the variances that their sum has to have."""
-    _, var_z, tape = forward(layers, ACTIVATIONS[activation], x, var_x)
+    var_z, tape, work, hidden = passed(layers, x, activation, var_x)
     if outputs is not None:
-        var_z = np.take_along_axis(var_z, outputs, axis=-1)
+        outputs = columns(outputs)
+        var_z = np.take_along_axis(var_z, outputs, axis=-2)
     copies = None
     if isinstance(x, np.ndarray) and var_x is None:
         same = (x[..., :, None, :] == x[..., None, :, :]).all(axis=-1)
         same &= ~np.eye(same.shape[-1], dtype=bool)
         copies = np.nonzero(same.reshape(-1, *same.shape[-2:]))
-    hidden = hidden_covariance(layers, tape)
-    shared, own = output_covariance(layers, tape, hidden, var_z, outputs, copies)
-    return shared, as_matrices(own), var_z.swapaxes(-1, -2)
+    shared, own = output_covariance(layers, tape, hidden, var_z, work, outputs, copies)
+    return shared, as_matrices(own), var_z
 
 
 def generated(hidden, n_rows, seed, dtype=np.float64, uncertain=False, tree=False):
@@ -141,8 +171,8 @@ def test_summed_step_is_that_of_the_covariance_for_one_output_or_a_linear_model(
     hidden, n_outputs, uncertain
 ):
     layers, x, var_x, _ = generated(hidden, 7, 22, uncertain=uncertain)
-    layers[-1] = layers[-1]._replace(
-        mu=layers[-1].mu[..., :n_outputs], var=layers[-1].var[..., :n_outputs]
+    layers[-1] = replace(
+        layers[-1], mu=layers[-1].mu[..., :n_outputs], var=layers[-1].var[..., :n_outputs]
     )
     x = np.concatenate([x, x[:3]])  # copies share all of it
     var_x = np.concatenate([var_x, var_x[:3]]) if uncertain else None
@@ -231,13 +261,13 @@ def test_some_outputs_are_those_of_all(hidden, as_sparse):
     x = with_ones(np.random.default_rng(27).normal(size=(7, 4)))
     layers = random_layers([4, *hidden, 3], 28, members=2)
     rows = sparse.csr_array(x) if as_sparse else x
-    _, var_z, tape = forward(layers, ACTIVATIONS["relu"], rows)
-    common = hidden_covariance(layers, tape)
+    var_z, tape, work, common = passed(layers, rows)
     some = np.array([2, 0])
     copies = np.array([0, 0, 1, 1]), np.array([0, 3, 2, 4]), np.array([3, 0, 4, 2])
-    every = output_covariance(layers, tape, common, var_z, copies=copies)
-    few = output_covariance(layers, tape, common, var_z[..., some], some, copies)
-    for whole, part in ((every[0], few[0]), (as_matrices(every[1]), as_matrices(few[1]))):
+    shared, own = output_covariance(layers, tape, common, var_z, work, copies=copies)
+    every = shared.copy(), as_matrices(own)  # the next call uses the same memory
+    shared, own = output_covariance(layers, tape, common, var_z[:, some], work, some, copies)
+    for whole, part in zip(every, (shared, as_matrices(own)), strict=True):
         np.testing.assert_allclose(part, whole[:, some], rtol=1e-12, atol=1e-14)
 
 
@@ -366,9 +396,9 @@ def test_hidden_layers_come_close_to_the_sampled_correlation():
     width, n_samples, n_outputs = 60, 4000, 2
     sizes = [4, width, n_outputs]
     layers = [
-        layer._replace(mu=rng.normal(size=layer.mu.shape) * np.sqrt(0.3 / sizes[j]),
-                       var=rng.uniform(0.02, 0.2, size=layer.var.shape[-1]) / sizes[j]
-                       * np.ones((layer.var.shape[-2], 1)))
+        replace(layer, mu=rng.normal(size=layer.mu.shape) * np.sqrt(0.3 / sizes[j]),
+                var=rng.uniform(0.02, 0.2, size=layer.var.shape[-1]) / sizes[j]
+                * np.ones((layer.var.shape[-2], 1)))
         for j, layer in enumerate(random_layers(sizes, 11))
     ]  # fmt: skip
     hidden, out = (
@@ -385,6 +415,39 @@ def test_hidden_layers_come_close_to_the_sampled_correlation():
         # Standard errors are below 1 / sqrt(n); the rest is the approximation.
         assert np.abs(rho - sampled).max() < 0.15
         assert np.corrcoef(rho[off_diagonal], sampled[off_diagonal])[0, 1] > 0.97
+
+
+# ------------------------------------------------------------- a row's own variance, of its copies
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_what_copies_share_gives_the_diagonal_of_a_product_of_whole_matrices(dtype, share):
+    rng = np.random.default_rng(0)
+    few, root = rng.normal(size=(2, 3, 4, 5, 5)).astype(dtype)
+    few *= (rng.uniform(size=few.shape) < share) | np.eye(5, dtype=bool)
+    precision = np.einsum("...ij,...ij->...i", root, root)
+    expected = np.einsum("...ij,...jk,...ik->...i", few, root, root)
+    result = as_own(few).diagonal_of_product(root, precision)
+    np.testing.assert_allclose(result, expected, rtol=rtol(dtype), atol=rtol(dtype))
+    assert result.dtype == dtype
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_rows_that_are_multiplied_have_products_of_their_own_covariances(copies):
+    rng = np.random.default_rng(29)
+    matrices = rng.normal(size=(3, 2, 5, 5)) * (copies | np.eye(5, dtype=bool))
+    root = rng.uniform(0, 2, size=(3, 2, 5))
+    expected = matrices * root[..., :, None] * root[..., None, :]
+    np.testing.assert_allclose(as_matrices(as_own(matrices).times(root)), expected, rtol=1e-13)
+
+
+def test_pairs_of_copies_are_added_beside_the_diagonal():
+    rng = np.random.default_rng(30)
+    matrices, cov = rng.normal(size=(2, 3, 2, 5, 5))
+    expected = cov + matrices * ~np.eye(5, dtype=bool)
+    as_own(matrices).add_pairs_to(cov)
+    np.testing.assert_allclose(cov, expected, rtol=1e-13)
 
 
 # -------------------------------------------------------------------------- kinds of input

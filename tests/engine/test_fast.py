@@ -1,13 +1,82 @@
-"""BLAS threads: one for small products, as many as there are for large ones, and all given back."""
+"""Typed scalars, memory used again, products; BLAS threads, all of them given back."""
 
 import numpy as np
 import pytest
-from helpers import make_network, make_rows
+from helpers import DTYPES, make_network, make_rows
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sktagi.engine import learning, threads
-from sktagi.engine.learning import Settings, learn_rows
-from sktagi.engine.threads import threads_for_layers, threads_for_rows
+from sktagi.engine import fast, messages
+from sktagi.engine.fast import (
+    EPS,
+    ONE,
+    TINY,
+    ZERO,
+    Buffer,
+    mean_of_columns,
+    product_over,
+    threads_for_layers,
+    threads_for_rows,
+    transposed,
+)
+from sktagi.engine.learning import Learner, Settings
+
+# ------------------------------------------------------------------------------------ small things
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scalars_keep_the_dtype_of_arrays_and_cannot_be_changed(dtype):
+    char = np.dtype(dtype).char
+    values = {"ZERO": 0, "ONE": 1, "EPS": np.finfo(dtype).eps, "TINY": np.finfo(dtype).tiny}
+    for table, value in zip((ZERO, ONE, EPS, TINY), values.values(), strict=True):
+        assert table[char] == value
+        assert table[char].dtype == (table[char] + np.ones(2, dtype)).dtype == dtype
+        with pytest.raises(ValueError, match="read-only"):
+            table[char][...] = 7
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_buffer_gives_the_same_memory_again_and_more_when_needed(dtype):
+    buffer = Buffer(np.dtype(dtype))
+    first = buffer.shaped(3, 4)
+    assert first.shape == (3, 4)
+    assert first.dtype == dtype
+    assert buffer.shaped(3, 4) is first
+    smaller = buffer.shaped(2, 5)
+    assert smaller.shape == (2, 5)
+    assert np.shares_memory(smaller, first)
+    larger = buffer.shaped(2, 3, 4)
+    assert larger.shape == (2, 3, 4)
+    assert not np.shares_memory(larger, first)
+    for values in (first, smaller, larger):
+        assert values.flags.c_contiguous
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+@pytest.mark.parametrize("n_terms", [1, 5])
+def test_products_are_those_of_matrices(lead, n_terms):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(*lead, 4, n_terms)), rng.normal(size=(*lead, n_terms, 6))
+    out = np.empty((*lead, 4, 6))
+    result = product_over(n_terms, stacked=bool(lead))(a, b, out)
+    assert result is out
+    np.testing.assert_allclose(out, np.einsum("...ik,...kj->...ij", a, b), rtol=1e-13)
+
+
+def test_transposing_copies_nothing():
+    a = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(transposed(a)[1], a[1].T)
+    assert np.shares_memory(transposed(a), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_mean_of_columns_is_the_mean_over_the_last_axis(dtype):
+    values = np.random.default_rng(1).normal(size=(2, 5, 7)).astype(dtype)
+    means = mean_of_columns(values)
+    assert means.dtype == dtype
+    np.testing.assert_allclose(means, values.mean(axis=-1), rtol=20 * np.finfo(dtype).eps)
+
+
+# ----------------------------------------------------------------------------------------- threads
 
 
 def blas_threads():
@@ -25,14 +94,14 @@ def test_small_products_use_one_thread_and_large_ones_all(given):
     with threads_for_layers(layers, 10):
         assert set(blas_threads()) == {1}
     assert blas_threads() == given
-    with threads_for_layers(layers, threads.WORTH_THREADS):
+    with threads_for_layers(layers, fast.WORTH_THREADS):
         assert blas_threads() == given
 
 
 def test_factors_of_wide_networks_use_one_thread_unless_rows_are_many(given):
-    with threads_for_rows(threads.WORTH_THREADS, 100):
+    with threads_for_rows(fast.WORTH_THREADS, 100):
         assert set(blas_threads()) == {1}
-    with threads_for_rows(threads.WORTH_THREADS, threads.MANY_ROWS):
+    with threads_for_rows(fast.WORTH_THREADS, fast.MANY_ROWS):
         assert blas_threads() == given
     assert blas_threads() == given
 
@@ -40,13 +109,14 @@ def test_factors_of_wide_networks_use_one_thread_unless_rows_are_many(given):
 def test_a_joint_batch_of_a_wide_network_factors_in_one_thread(given, monkeypatch):
     seen = []
 
-    def joint_message(*args):
+    def joint(*args):
         seen.append(blas_threads())
         return learn(*args)
 
-    learn = learning.joint_message
-    monkeypatch.setattr(learning, "joint_message", joint_message)
-    monkeypatch.setattr(threads, "WORTH_THREADS", 100)
-    learn_rows(make_network([3, 20, 1]), make_rows(12, 3), np.arange(12)[None], Settings(6))
+    learn = messages.joint
+    monkeypatch.setattr(messages, "joint", joint)
+    monkeypatch.setattr(fast, "WORTH_THREADS", 100)
+    net, data = make_network([3, 20, 1]), make_rows(12, 3)
+    Learner(net, Settings(6)).learn(data, np.arange(12)[None])
     assert seen == [[1] * len(given)] * 2
     assert blas_threads() == given

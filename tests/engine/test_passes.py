@@ -1,5 +1,6 @@
-"""Prior, forward and backward pass against the paper's equations, transcribed and in dense form."""
+"""Forward and backward pass against the paper's equations, transcribed and in dense form."""
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ from helpers import (
     DTYPES,
     LINEARISED,
     activate,
+    columns,
     copy_layers,
     member,
     random_layers,
@@ -17,18 +19,27 @@ from helpers import (
 )
 from scipy import sparse
 
-from sktagi.engine import network
+from sktagi.engine import passes
 from sktagi.engine.activations import ACTIVATIONS
-from sktagi.engine.network import backward, draw_prior, forget, forward
-from sktagi.engine.noise import independent_message
+from sktagi.engine.messages import independent
+from sktagi.engine.passes import Tape, backward, forward
+from sktagi.engine.posterior import Layer
 from sktagi.engine.tree import ClassTree
 
 HIDDEN = [(), (4,), (3, 4)]
 
 
-def learn(layers, activation, x, y, noise_var, weight=1.0, var_x=None):
-    mu_z, var_z, tape = forward(layers, ACTIVATIONS[activation], x, var_x)
-    message = independent_message(mu_z, var_z, y, noise_var, weight)
+def passed(layers, activation, x, var_x=None):
+    """Moments and tape of rows ``x``, which are rows first, as ``var_x`` is."""
+    var_x = None if var_x is None else columns(var_x)
+    return forward(layers, ACTIVATIONS[activation], columns(x), var_x)
+
+
+def learn(layers, activation, x, y, noise_var, weight=None, var_x=None):
+    """What rows, all rows first, teach by the sum of what each would teach alone."""
+    mu_z, var_z, tape = passed(layers, activation, x, var_x)
+    weight = None if weight is None else columns(weight)
+    message = independent(mu_z, var_z, (columns(y), noise_var), weight)
     backward(layers, tape, message.nu, message.kappa)
 
 
@@ -59,20 +70,20 @@ def test_moments_of_the_outputs_are_those_of_the_paper(hidden, n_outputs, activa
     x_std = rng.uniform(0.1, 1, size=x.shape) if uncertain else None
     layers = random_layers([3, *hidden, n_outputs], seed=2)
     var_x = x_std**2 if uncertain else None
-    mu_z, var_z, _ = forward(layers, ACTIVATIONS[activation], with_ones(x), var_x)
+    mu_z, var_z, _ = passed(layers, activation, with_ones(x), var_x)
     for n in range(len(x)):
         record = oracle.forward_row(
             to_oracle(layers), activation, x[n], x_std[n] if uncertain else None
         )
-        np.testing.assert_allclose(mu_z[n], record.mu_z[-1], rtol=1e-10)
-        np.testing.assert_allclose(var_z[n], record.var_z[-1], rtol=1e-10)
+        np.testing.assert_allclose(mu_z[:, n], record.mu_z[-1], rtol=1e-10)
+        np.testing.assert_allclose(var_z[:, n], record.var_z[-1], rtol=1e-10)
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("activation", LINEARISED)
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_rows_one_at_a_time_are_learnt_as_in_the_paper(hidden, n_outputs, activation, uncertain):
+def test_rows_one_at_a_time_are_learned_as_in_the_paper(hidden, n_outputs, activation, uncertain):
     rng = np.random.default_rng(3)
     sigma_v = 0.4
     x, y = rng.normal(size=(8, 3)), rng.normal(size=(8, n_outputs))
@@ -81,8 +92,9 @@ def test_rows_one_at_a_time_are_learnt_as_in_the_paper(hidden, n_outputs, activa
     expected = to_oracle(layers)
     for _ in range(3):
         for n in range(len(x)):
-            var_x = x_std[n : n + 1] ** 2 if uncertain else None
-            learn(layers, activation, with_ones(x[n : n + 1]), y[n], sigma_v**2, var_x=var_x)
+            row = slice(n, n + 1)
+            var_x = x_std[row] ** 2 if uncertain else None
+            learn(layers, activation, with_ones(x[row]), y[row], sigma_v**2, var_x=var_x)
             expected = oracle.learn_row(
                 expected, activation, x[n], y[n], sigma_v, x_std[n] if uncertain else None
             )
@@ -123,7 +135,7 @@ def test_one_row_without_hidden_layers_is_exact_bayesian_regression(n_outputs, n
     x, y = with_ones(rng.normal(size=4)), rng.normal(size=n_outputs)
     (layer,) = random_layers([4, n_outputs], seed=8)
     before = copy_layers([layer])[0]
-    learn([layer], "identity", x[None], y, noise_var)
+    learn([layer], "identity", x[None], y[None], noise_var)
     for o in range(n_outputs):
         mean, cov = posterior_of_linear_model(before.mu[:, o], before.var[:, o], x, y[o], noise_var)
         np.testing.assert_allclose(layer.mu[:, o], mean, rtol=1e-10)
@@ -197,7 +209,7 @@ def test_backward_pass_is_dense_conditioning_layer_by_layer(sizes, activation):
     var_x = rng.uniform(0.01, 0.2, size=sizes[0])
     layers = random_layers(sizes, seed=10)
     expected = dense_layerwise_inference(copy_layers(layers), activation, x, var_x, y, 0.2)
-    learn(layers, activation, with_ones(x)[None], y, 0.2, var_x=var_x[None])
+    learn(layers, activation, with_ones(x)[None], y[None], 0.2, var_x=var_x[None])
     for layer, (theta, var) in zip(layers, expected, strict=True):
         mu = np.concatenate([layer.mu[:-1].T.ravel(), layer.mu[-1]])
         np.testing.assert_allclose(mu, theta, rtol=1e-10, atol=1e-12)
@@ -212,8 +224,8 @@ def test_one_output_learns_as_by_one_step_conditioning_of_all_parameters(sizes):
     x, y, noise_var = with_ones(rng.normal(size=2))[None], 1.7, 0.1
     layers = random_layers(sizes, seed=12)
     prior = copy_layers(layers)
-    mu_z, var_z, _ = forward(layers, ACTIVATIONS["tanh"], x)
-    learn(layers, "tanh", x, y, noise_var)
+    mu_z, var_z, _ = passed(layers, "tanh", x)
+    learn(layers, "tanh", x, np.array([[y]]), noise_var)
     var_y = var_z[0, 0] + noise_var
     for j, (old, new) in enumerate(zip(prior, layers, strict=True)):
         cov = np.empty_like(old.mu)
@@ -222,7 +234,7 @@ def test_one_output_learns_as_by_one_step_conditioning_of_all_parameters(sizes):
             for step in (-1e-5, 1e-5):
                 moved = copy_layers(prior)
                 moved[j].mu[index] += step
-                ends.append(forward(moved, ACTIVATIONS["tanh"], x)[0][0, 0])
+                ends.append(passed(moved, "tanh", x)[0][0, 0])
             cov[index] = old.var[index] * (ends[1] - ends[0]) / 2e-5
         expected = old.mu + cov * (y - mu_z[0, 0]) / var_y
         np.testing.assert_allclose(new.mu, expected, rtol=1e-7, atol=1e-8)
@@ -271,8 +283,8 @@ def test_a_message_of_zero_changes_nothing():
     prior = copy_layers(layers)
     x = with_ones(np.random.default_rng(18).normal(size=(5, 3)))
     for rows in (x, x[:1]):
-        _, _, tape = forward(layers, ACTIVATIONS["relu"], rows)
-        backward(layers, tape, np.zeros((len(rows), 2)), np.zeros((len(rows), 2)))
+        _, _, tape = passed(layers, "relu", rows)
+        backward(layers, tape, np.zeros((2, len(rows))), np.zeros((2, len(rows))))
         for layer, old in zip(layers, prior, strict=True):
             np.testing.assert_array_equal(layer.mu, old.mu)
             np.testing.assert_array_equal(layer.var, old.var)
@@ -286,8 +298,8 @@ def test_a_network_with_one_observed_row_among_others_learns_it_exactly(hidden):
     weight = np.array([[0, 0, 1, 0, 0], [1, 1, 0, 1, 1.0]])[..., None]
     layers = random_layers([3, *hidden, 2], seed=34, members=2)
     lone, several = (member(layers, m) for m in range(2))
-    mu_z, var_z, tape = forward(layers, ACTIVATIONS["tanh"], with_ones(x))
-    nu, kappa, _ = independent_message(mu_z, var_z, y, 0.04, weight)
+    mu_z, var_z, tape = passed(layers, "tanh", with_ones(x))
+    nu, kappa, _ = independent(mu_z, var_z, (columns(y), 0.04), columns(weight))
     backward(layers, tape, nu, kappa, np.array([True, False]).reshape(2, 1, 1))
     expected = oracle.learn_row(to_oracle(lone), "tanh", x[0, 2], y[0, 2], 0.2)
     assert_layers_equal(member(layers, 0), expected)
@@ -300,8 +312,8 @@ def test_a_single_row_is_recognised_by_its_number_unless_told(n_rows):
     x = with_ones(np.random.default_rng(35).normal(size=(n_rows, 3)))
     by_number, told, denied = (random_layers([3, 2], seed=36) for _ in range(3))
     for layers, one_row in ((by_number, None), (told, True), (denied, False)):
-        _, _, tape = forward(layers, ACTIVATIONS["tanh"], x)
-        backward(layers, tape, np.ones((n_rows, 2)), np.full((n_rows, 2), 0.1), one_row)
+        _, _, tape = passed(layers, "tanh", x)
+        backward(layers, tape, np.ones((2, n_rows)), np.full((2, n_rows), 0.1), one_row)
     assert_layers_equal(by_number, told if n_rows == 1 else denied, 0)
     assert np.all(told[0].var < denied[0].var)  # 1 - F < 1 / (1 + F)
 
@@ -323,9 +335,12 @@ def test_a_single_row_of_extreme_leverage_leaves_the_variance_positive(dtype):
 def test_dtype_is_kept_by_forward_and_backward(dtype):
     rng = np.random.default_rng(20)
     layers = random_layers([3, 4, 2], seed=21, dtype=dtype)
-    double = [type(layer)(*(np.asarray(part, np.float64) for part in layer)) for layer in layers]
+    double = [
+        Layer(*(part.astype(np.float64) for part in (layer.mu, layer.var, layer.var_prior)))
+        for layer in layers
+    ]
     x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
-    mu_z, var_z, _ = forward(layers, ACTIVATIONS["tanh"], with_ones(x, dtype))
+    mu_z, var_z, _ = passed(layers, "tanh", with_ones(x, dtype))
     assert mu_z.dtype == var_z.dtype == dtype
     learn(layers, "tanh", with_ones(x, dtype), y.astype(dtype), dtype(0.3))
     assert all(layer.mu.dtype == layer.var.dtype == dtype for layer in layers)
@@ -358,14 +373,14 @@ def test_networks_side_by_side_equal_each_alone(kind, hidden, n_rows, uncertain)
     x, parts = members_input(kind, rng, 3, n_rows, 5)
     y = rng.normal(size=(3, n_rows, 2))
     var_x = rng.uniform(0.1, 0.3, size=(3, n_rows, 5)) if uncertain else None
-    mu_z, var_z, tape = forward(stacked, ACTIVATIONS["tanh"], x, var_x)
-    backward(stacked, tape, *independent_message(mu_z, var_z, y, 0.2, 1.0)[:2])
+    mu_z, var_z, tape = passed(stacked, "tanh", x, var_x)
+    backward(stacked, tape, *independent(mu_z, var_z, (columns(y), 0.2))[:2])
     for m in range(3):
         part_var = var_x[m] if uncertain else None
-        mu, var, tape = forward(alone[m], ACTIVATIONS["tanh"], parts[m], part_var)
+        mu, var, tape = passed(alone[m], "tanh", parts[m], part_var)
         np.testing.assert_allclose(mu_z[m], mu, rtol=1e-10)
         np.testing.assert_allclose(var_z[m], var, rtol=1e-10)
-        backward(alone[m], tape, *independent_message(mu, var, y[m], 0.2, 1.0)[:2])
+        backward(alone[m], tape, *independent(mu, var, (columns(y[m]), 0.2))[:2])
         assert_layers_equal(member(stacked, m), alone[m])
 
 
@@ -385,8 +400,8 @@ def test_two_leading_axes_are_networks_too():
     rng = np.random.default_rng(26)
     layers = random_layers([3, 4, 2], seed=27, members=(2 * 3))
     grid = [
-        type(layer)(layer.mu.reshape(2, 3, *layer.mu.shape[1:]),
-                    layer.var.reshape(2, 3, *layer.var.shape[1:]), layer.var_prior)
+        Layer(layer.mu.reshape(2, 3, *layer.mu.shape[1:]),
+              layer.var.reshape(2, 3, *layer.var.shape[1:]), layer.var_prior)
         for layer in copy_layers(layers)
     ]  # fmt: skip
     x, y = with_ones(rng.normal(size=(5, 3))), rng.normal(size=(5, 2))
@@ -397,118 +412,95 @@ def test_two_leading_axes_are_networks_too():
         np.testing.assert_allclose(other.var.reshape(layer.var.shape), layer.var, rtol=1e-10)
 
 
-# ------------------------------------------------------------------------------- prior, forgetting
-
-
-def test_prior_variances_are_those_of_xavier():
-    sizes, gain, bias_variance = [7, 20, 3], 1.7, 0.05
-    layers = draw_prior(
-        sizes, [np.random.default_rng(0)], weight_gain=gain, bias_variance=bias_variance
-    )
-    for layer, n_in, n_out in zip(layers, sizes[:-1], sizes[1:], strict=True):
-        assert layer.mu.shape == layer.var.shape == (1, n_in + 1, n_out)
-        np.testing.assert_allclose(layer.var[:, :-1], gain * 2 / (n_in + n_out), rtol=1e-14)
-        np.testing.assert_allclose(layer.var[:, -1], bias_variance, rtol=1e-14)
-        np.testing.assert_array_equal(np.broadcast_to(layer.var_prior, layer.var.shape), layer.var)
-
-
-def test_prior_means_are_drawn_from_the_prior():
-    (layer,) = draw_prior([299, 200], [np.random.default_rng(0)], bias_variance=0.3)
-    standard = layer.mu / np.sqrt(layer.var)
-    for part in (standard[:, :-1], standard[:, -1]):
-        n = part.size
-        assert abs(part.mean()) < 4 / np.sqrt(n)
-        assert abs(part.std() - 1) < 4 / np.sqrt(2 * n)
-
-
-def test_members_draw_their_means_independently_of_each_other():
-    together = draw_prior([4, 5, 1], [np.random.default_rng(s) for s in (1, 2)])
-    for m, seed in enumerate((1, 2)):
-        alone = draw_prior([4, 5, 1], [np.random.default_rng(seed)])
-        for layer, other in zip(together, alone, strict=True):
-            np.testing.assert_array_equal(layer.mu[m], other.mu[0])
-    assert not np.any(together[0].mu[0] == together[0].mu[1])
-
-
-def test_single_precision_draws_are_the_double_ones_rounded():
-    double = draw_prior([6, 5, 2], [np.random.default_rng(3)])
-    single = draw_prior([6, 5, 2], [np.random.default_rng(3)], dtype=np.float32)
-    for a, b in zip(double, single, strict=True):
-        for wide, narrow in zip(a, b, strict=True):
-            assert narrow.dtype == np.float32
-            np.testing.assert_array_equal(wide.astype(np.float32), narrow)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_forgetting_nothing_changes_nothing(dtype):
-    layers = random_layers([3, 4, 2], seed=28, dtype=dtype)
-    prior = copy_layers(layers)
-    forget(layers, dtype(1))
-    for layer, old in zip(layers, prior, strict=True):
-        np.testing.assert_array_equal(layer.var, old.var)
-        np.testing.assert_array_equal(layer.mu, old.mu)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_forgetting_everything_gives_the_prior_variance(dtype):
-    layers = random_layers([3, 4, 2], seed=29, dtype=dtype)
-    means = [layer.mu.copy() for layer in layers]
-    forget(layers, dtype(0))
-    for layer, mu in zip(layers, means, strict=True):
-        expected = np.broadcast_to(layer.var_prior, layer.var.shape)
-        np.testing.assert_allclose(layer.var, expected, rtol=10 * np.finfo(dtype).eps)
-        np.testing.assert_array_equal(layer.mu, mu)
-
-
-@pytest.mark.parametrize("keep", [0.1, 0.7, 0.99])
-def test_forgetting_twice_equals_forgetting_the_square(keep):
-    twice, once = (random_layers([3, 4, 2], seed=30) for _ in range(2))
-    forget(twice, keep)
-    forget(twice, keep)
-    forget(once, keep**2)
-    assert_layers_equal(twice, once, 1e-13)
-
-
-def test_forgetting_mixes_precisions():
-    layers = random_layers([3, 2], seed=31)
-    before = layers[0].var.copy()
-    forget(layers, 0.6)
-    np.testing.assert_allclose(
-        1 / layers[0].var, 0.4 / layers[0].var_prior + 0.6 / before, rtol=1e-12
-    )
-
-
-def test_each_network_forgets_at_its_own_rate():
-    layers = random_layers([3, 4, 2], seed=32, members=2)
-    alone = [member(layers, m) for m in range(2)]
-    forget(layers, np.array([0.3, 1.0]).reshape(2, 1, 1))
-    for m, keep in enumerate((0.3, 1.0)):
-        forget(alone[m], keep)
-        assert_layers_equal(member(layers, m), alone[m], 1e-14)
+# ------------------------------------------------------------------------------------------ memory
 
 
 @pytest.mark.parametrize("members", [None, 3])
 @pytest.mark.parametrize("n_rows", [1, 5])
-@pytest.mark.parametrize("keep_next", [None, 0.9])
-def test_blocks_of_parameters_change_nothing(members, n_rows, keep_next, monkeypatch):
+@pytest.mark.parametrize("retained_next", [None, 0.9])
+def test_blocks_of_parameters_change_nothing(members, n_rows, retained_next, monkeypatch):
     rng = np.random.default_rng(40)
     lead = () if members is None else (members,)
     x = with_ones(rng.normal(size=(n_rows, 6)))
     x = np.broadcast_to(x, (*lead, *x.shape))
-    nu = rng.normal(size=(*lead, n_rows, 2))
-    kappa = rng.uniform(0.01, 0.1, size=nu.shape)
-    learnt = []
+    nu = columns(rng.normal(size=(*lead, n_rows, 2)))
+    kappa = columns(rng.uniform(0.01, 0.1, size=(*lead, n_rows, 2)))
+    learned = []
     several = 25 * (members or 1)
     for parameters in (1 << 17, several, 1):
-        monkeypatch.setattr(network, "BLOCK_PARAMETERS", parameters)
+        monkeypatch.setattr(passes, "BLOCK_PARAMETERS", parameters)
         layers = random_layers([6, 7, 2], 41, members=members)
-        tape = forward(layers, ACTIVATIONS["relu"], x)[2]
-        backward(layers, tape, nu, kappa, keep_next=keep_next)
-        learnt.append(layers)
+        tape = passed(layers, "relu", x)[2]
+        backward(layers, tape, nu, kappa, retained_next=retained_next)
+        learned.append(layers)
         if parameters == several:  # blocks of three of seven rows: the last is smaller
             assert tape.units[0].d_mu.shape[-2] == 3
-    whole, *others = learnt
+    whole, *others = learned
     for blocks in others:
         for layer, other in zip(blocks, whole, strict=True):
             np.testing.assert_allclose(layer.mu, other.mu, rtol=1e-13)
             np.testing.assert_allclose(layer.var, other.var, rtol=1e-13)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("members", [None, 3])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_tape_that_is_used_again_gives_the_numbers_of_a_new_one(hidden, members, shared):
+    """The squares of the means follow each update, for tapes of other batches too."""
+    rng = np.random.default_rng(42)
+    lead = () if members is None else (members,)
+    kept, fresh = (random_layers([4, *hidden, 2], 43, members=members) for _ in range(2))
+    tapes = {n_rows: Tape(kept, lead, n_rows) for n_rows in (1, 5)}
+    if shared:
+        tapes[5] = Tape(kept, lead, 5, tapes[1].weights)
+    for n_rows in (5, 5, 5) if not shared else (5, 1, 5, 1):
+        x = columns(with_ones(rng.normal(size=(*lead, n_rows, 4))))
+        nu = rng.normal(size=(*lead, 2, n_rows))
+        kappa = rng.uniform(0.01, 0.1, size=nu.shape)
+        again = forward(kept, ACTIVATIONS["tanh"], x, tape=tapes[n_rows])
+        new = forward(fresh, ACTIVATIONS["tanh"], x)
+        for values, expected in zip(again[:2], new[:2], strict=True):
+            np.testing.assert_array_equal(values, expected)
+        for layers, (_, _, tape) in ((kept, again), (fresh, new)):
+            backward(layers, tape, nu, kappa)
+        assert_layers_equal(kept, fresh, 0)
+
+
+@pytest.mark.parametrize("members", [None, 3])
+@pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_tape_without_learning_gives_the_same_moments(members, uncertain, dtype):
+    rng = np.random.default_rng(44)
+    lead = () if members is None else (members,)
+    layers = random_layers([4, 6, 5, 2], 45, members=members, dtype=dtype)
+    predicting, learning = (Tape(layers, lead, 9, learning=flag) for flag in (False, True))
+    for _ in range(3):
+        x = columns(with_ones(rng.normal(size=(9, 4)), dtype))
+        var_x = rng.uniform(0.1, 0.3, size=(4, 9)).astype(dtype) if uncertain else None
+        moments = forward(layers, ACTIVATIONS["relu_exact"], x, var_x, predicting)[:2]
+        expected = forward(layers, ACTIVATIONS["relu_exact"], x, var_x, learning)[:2]
+        for values, other in zip(moments, expected, strict=True):
+            np.testing.assert_array_equal(values, other)
+
+
+def test_a_tape_without_learning_has_no_arrays_of_the_backward_pass():
+    sizes, n_rows = [5, 30, 20, 2], 10_000
+    layers = random_layers(sizes, 46)
+    x = columns(with_ones(np.random.default_rng(47).normal(size=(n_rows, 5))))
+    hidden, made = sum(sizes[1:-1]), sum(sizes[1:])
+    # mu_z and var_z of all units, the part of var_z that comes from var_a, and of the hidden ones
+    # mu_a and E[a^2], both with the bias, var_a and J
+    forward_only = 2 * made + sum(sizes[2:]) + 2 * (hidden + 2) + 2 * hidden
+    backward_too = forward_only + (hidden + 2) + 2 * hidden  # mu_a squared, nu and kappa
+    squared_inputs = sizes[0] + 1
+    for learning, elements in ((False, forward_only), (True, backward_too)):
+        tracemalloc.start()
+        try:
+            tape = Tape(layers, (), n_rows, learning=learning)
+            forward(layers, ACTIVATIONS["tanh"], x, tape=tape)
+            allocated = tracemalloc.get_traced_memory()[0] / (8 * n_rows)
+        finally:
+            tracemalloc.stop()
+        least = elements + squared_inputs
+        # A tape for learning has the message to the outputs too.
+        assert least <= allocated < least + (1 if not learning else 1 + 3 * sizes[-1])

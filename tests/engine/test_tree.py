@@ -12,9 +12,10 @@ COUNTS = [1, 2, 3, 5, 10, 37]
 
 
 def random_outputs(tree, n_rows, seed=0, scale=1.0):
+    """Means and variances, (n_outputs, rows)."""
     rng = np.random.default_rng(seed)
     shape = (n_rows, tree.n_outputs)
-    return scale * rng.normal(size=shape), rng.uniform(0.01, 1.5, size=shape)
+    return scale * rng.normal(size=shape).T, rng.uniform(0.01, 1.5, size=shape).T
 
 
 def codes_of(tree):
@@ -45,12 +46,33 @@ def test_codes_tell_classes_apart_and_use_every_node(n_classes):
 def test_targets_are_the_signs_along_the_path(n_classes):
     tree = ClassTree(n_classes)
     labels = np.arange(n_classes)[::-1]
-    signs, nodes = tree.targets(labels)
+    targets = tree.targets(labels, np.float64)
     for row, label in enumerate(labels):
         expected, mask = oracle.class_target(n_classes, label)
-        np.testing.assert_array_equal(nodes[row], np.flatnonzero(mask))
-        np.testing.assert_array_equal(signs[row], np.compress(mask, expected))
+        np.testing.assert_array_equal(targets.outputs[:, row], np.flatnonzero(mask))
+        np.testing.assert_array_equal(targets.observed[:, row], mask)
+        np.testing.assert_array_equal(targets.value[:, row], expected)
         np.testing.assert_array_equal(codes_of(tree)[label], expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_targets_of_networks_side_by_side_are_those_of_each(dtype):
+    tree = ClassTree(5)
+    labels = np.random.default_rng(12).integers(5, size=(3, 8))
+    together = tree.targets(labels, dtype)
+    assert together.value.dtype == together.observed.dtype == dtype
+    for m in range(3):
+        for whole, alone in zip(together, tree.targets(labels[m], dtype), strict=True):
+            np.testing.assert_array_equal(whole[m], alone)
+
+
+def test_sites_are_the_targets_with_the_noise_as_it_is():
+    tree = ClassTree(5)
+    mu, var = random_outputs(tree, 8, seed=13)
+    targets = tree.targets(np.arange(8) % 5, np.float64)
+    sites = tree.sites(mu, var, targets, np.array(0.2))
+    np.testing.assert_array_equal(sites.target, targets.value)
+    assert sites.noise == 0.2
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -68,8 +90,8 @@ def test_probabilities_sum_to_one(n_classes, dtype):
     mu, var = (part.astype(dtype) for part in random_outputs(tree, 20, scale=2.0))
     log_proba = tree.log_proba(mu, var)
     assert log_proba.dtype == dtype
-    assert log_proba.shape == (20, n_classes)
-    np.testing.assert_allclose(np.exp(log_proba).sum(axis=-1), 1, rtol=rtol(dtype))
+    assert log_proba.shape == (n_classes, 20)
+    np.testing.assert_allclose(np.exp(log_proba).sum(axis=0), 1, rtol=rtol(dtype))
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -79,16 +101,16 @@ def test_probabilities_are_normalised_products_along_the_path(n_classes, alpha):
     mu, var = random_outputs(tree, 5, seed=1)
     proba = np.exp(tree.log_proba(mu, var))
     for row in range(5):
-        expected = oracle.class_probabilities(mu[row], var[row], n_classes, alpha)
-        np.testing.assert_allclose(proba[row], expected, rtol=1e-11)
+        expected = oracle.class_probabilities(mu[:, row], var[:, row], n_classes, alpha)
+        np.testing.assert_allclose(proba[:, row], expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 8])
 def test_a_tree_without_unused_leaves_needs_no_normalisation(n_classes):
     tree = ClassTree(n_classes)
     mu, var = random_outputs(tree, 1, seed=2)
-    products = oracle.path_probabilities(mu[0], var[0], n_classes, tree.probit_scale)
-    np.testing.assert_allclose(np.exp(tree.log_proba(mu, var))[0], products, rtol=1e-11)
+    products = oracle.path_probabilities(mu[:, 0], var[:, 0], n_classes, tree.probit_scale)
+    np.testing.assert_allclose(np.exp(tree.log_proba(mu, var))[:, 0], products, rtol=1e-11)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 8])
@@ -98,16 +120,16 @@ def test_moments_of_class_probabilities_agree_with_sampling(n_classes, alpha):
     mu, var = random_outputs(tree, 1, seed=3, scale=0.25)
     n_samples = 200_000
     noise = np.random.default_rng(4).normal(size=(n_samples, tree.n_outputs))
-    y = mu + np.sqrt(var) * noise
+    y = mu[:, 0] + np.sqrt(var[:, 0]) * noise
     samples = np.ones((n_samples, n_classes))
     for c in range(n_classes):
         for node in np.flatnonzero(codes_of(tree)[c]):
             samples[:, c] *= ndtr(codes_of(tree)[c, node] * y[:, node] / alpha)
-    total = sum(oracle.path_probabilities(mu[0], var[0], n_classes, alpha))
-    mean = np.exp(tree.log_proba(mu, var))[0] * total
+    total = sum(oracle.path_probabilities(mu[:, 0], var[:, 0], n_classes, alpha))
+    mean = np.exp(tree.log_proba(mu, var))[:, 0] * total
     error = samples.std(axis=0) / np.sqrt(n_samples)
     assert np.all(np.abs(mean - samples.mean(axis=0)) < 5 * error)
-    variance = (tree.proba_std(mu, var)[0] * total) ** 2
+    variance = (tree.proba_std(mu, var)[:, 0] * total) ** 2
     squares = (samples - samples.mean(axis=0)) ** 2
     error = squares.std(axis=0) / np.sqrt(n_samples)
     assert np.all(np.abs(variance - squares.mean(axis=0)) < 5 * error)
@@ -127,15 +149,15 @@ def test_nearly_certain_outputs_spread_probabilities_by_their_derivative(n_class
     mu, _ = random_outputs(tree, 1, seed=5, scale=0.3)
     var, step = np.full_like(mu, 1e-6), 1e-5
     products = [
-        oracle.path_probabilities(moved, var[0], n_classes, tree.probit_scale)
+        oracle.path_probabilities(moved, var[:, 0], n_classes, tree.probit_scale)
         for sign in (1, -1)
-        for moved in mu + sign * step * np.eye(tree.n_outputs)
+        for moved in mu[:, 0] + sign * step * np.eye(tree.n_outputs)
     ]
     up, down = np.reshape(products, (2, tree.n_outputs, n_classes))
-    total = sum(oracle.path_probabilities(mu[0], var[0], n_classes, tree.probit_scale))
+    total = sum(oracle.path_probabilities(mu[:, 0], var[:, 0], n_classes, tree.probit_scale))
     slopes = (up - down) / (2 * step)
-    expected = np.sqrt((slopes**2 * var[0][:, None]).sum(axis=0)) / total
-    np.testing.assert_allclose(tree.proba_std(mu, var)[0], expected, rtol=1e-3)
+    expected = np.sqrt((slopes**2 * var).sum(axis=0)) / total
+    np.testing.assert_allclose(tree.proba_std(mu, var)[:, 0], expected, rtol=1e-3)
 
 
 EXTREMES = [0.0, 5.0, 20.0, 50.0, 1e3, 1e8]
@@ -150,7 +172,7 @@ def test_extreme_outputs_give_probabilities(n_classes, var, dtype):
     var_y = np.full(mu.shape, var, dtype)
     log_proba = tree.log_proba(mu, var_y)
     assert not np.any(np.isnan(log_proba))
-    np.testing.assert_allclose(np.exp(log_proba).sum(axis=-1), 1, rtol=rtol(dtype))
+    np.testing.assert_allclose(np.exp(log_proba).sum(axis=0), 1, rtol=rtol(dtype))
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -176,10 +198,10 @@ def test_no_probability_varies_more_than_a_number_between_zero_and_one_can(n_cla
 
 
 def extreme_means(tree, dtype):
-    """All nodes far on one side, or each on a side of its own."""
+    """All nodes far on one side, or each on a side of its own; (n_outputs, rows)."""
     sides = np.random.default_rng(6).choice([-1.0, 1.0], size=(4, tree.n_outputs))
     sides = np.concatenate([sides, np.ones((1, tree.n_outputs)), -np.ones((1, tree.n_outputs))])
-    return np.concatenate([value * sides for value in EXTREMES]).astype(dtype)
+    return np.concatenate([value * sides for value in EXTREMES]).astype(dtype).T
 
 
 @pytest.mark.parametrize("n_classes", COUNTS)
@@ -196,23 +218,24 @@ def test_single_precision_agrees_with_double(n_classes):
 def test_log_likelihood_is_the_log_probability_of_the_class(n_classes):
     tree = ClassTree(n_classes)
     rng = np.random.default_rng(8)
-    mu, var = rng.normal(size=(2, 7, tree.n_outputs)), np.full((2, 7, tree.n_outputs), 0.3)
+    mu, var = rng.normal(size=(2, tree.n_outputs, 7)), np.full((2, tree.n_outputs, 7), 0.3)
     labels = rng.integers(n_classes, size=7)
     log_proba = tree.log_proba(mu, var)
     shared = tree.log_likelihood(mu, var, labels)
-    assert shared.shape == (2, 7, 1)
+    assert shared.shape == (2, 1, 7)
     own = tree.log_likelihood(mu, var, np.stack([labels, labels[::-1]]))
     for row in range(7):
         for m, label in enumerate((labels[row], labels[::-1][row])):
             np.testing.assert_allclose(
-                shared[m, row, 0], log_proba[m, row, labels[row]], rtol=1e-12
+                shared[m, 0, row], log_proba[m, labels[row], row], rtol=1e-12
             )
-            np.testing.assert_allclose(own[m, row, 0], log_proba[m, row, label], rtol=1e-12)
+            np.testing.assert_allclose(own[m, 0, row], log_proba[m, label, row], rtol=1e-12)
 
 
-def test_leading_axes_are_rows_too():
+def test_leading_axes_are_networks():
     tree = ClassTree(5)
     mu, var = random_outputs(tree, 6, seed=9)
     for moment in (tree.log_proba, tree.proba_std):
-        stacked = moment(mu.reshape(2, 3, -1), var.reshape(2, 3, -1))
-        np.testing.assert_allclose(stacked.reshape(6, 5), moment(mu, var), rtol=1e-13)
+        alone = moment(mu, var)
+        stacked = moment(*(np.stack([a[:, :3], a[:, 3:]]) for a in (mu, var)))
+        np.testing.assert_allclose(np.hstack([*stacked]), alone, rtol=1e-13)
