@@ -107,7 +107,8 @@ class Tape:
         self.upwards = self.downwards[-2::-1]  # from the first hidden layer on
         stacked = layers[0].mu.ndim > 2
         self.dot, self.over_rows = product_over(2, stacked), product_over(n_rows, stacked)
-        self.message = tuple(np.empty((3, *self.units[-1].mu_z.shape), layers[0].mu.dtype))
+        if learning:  # memory for the message to the outputs
+            self.message = tuple(np.empty((3, *self.units[-1].mu_z.shape), layers[0].mu.dtype))
         # Parameters of the largest layer; of sparse rows, those of the first batch's features
         self.largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
 
@@ -122,8 +123,9 @@ def forward(
     """Return mean and variance of the outputs, and what the backward pass needs.
 
     ``x`` (..., n_in + 1, rows) ends with ones; it may be sparse. ``var_x`` (..., n_in, rows or 1)
-    is the variance of uncertain inputs (Eq. 7). The moments are arrays of the tape: they last
-    until it is used again.
+    is the variance of uncertain inputs (Eq. 7). A ``tape`` belongs to these layers; of sparse rows,
+    the first may be a part of its own. The moments are arrays of the tape: they last until it is
+    used again.
     """
     if tape is None:
         lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
@@ -136,7 +138,7 @@ def forward(
         np.square(u.mu_a, out=u.sq_a)
         np.add(sq_a, u.var_a, out=second)  # E[a^2]
         mu_z = dot(w.mu_t, u.mu_a, u.mu_z)  # Eq. 8-9
-        var_z = dot(w.var_t, u.second, u.var_z)  # Eq. 10
+        var_z = dot(w.var_t, u.second, u.var_z)  # Eq. 10: S' E[a^2] + (W^2)' var_a
         var_z += dot(w.sq_inner_t, u.var_a, u.from_var)
     return mu_z, var_z, tape
 
