@@ -74,7 +74,9 @@ def learn_noise(
         mean /= n_rows * n_outputs if together else n_rows
     else:
         observed = _total(observed_weight, axes)
-        if not together:
+        if together:
+            observed *= n_outputs // observed_weight.shape[-2]  # one weight for all outputs
+        else:
             total = observed
         mean /= np.where(observed > 0, observed, 1)
     net.rows_learned += total
