@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 from test_progress import Terminal
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from sktagi import TAGIClassifier, TAGIRegressor, _progress
 from sktagi.engine.calibration import calibrate
@@ -361,6 +361,17 @@ def test_copies_of_merged_shards_count_their_rows_once(client):
     np.testing.assert_allclose(merged._scaling.y.weight, 200 - held_out)
 
 
+def test_shards_may_be_fitted_again_in_memory(client):
+    """What ``fit`` leaves behind for a warm start is there."""
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(200)
+    model = TAGIRegressor(**PARAMS, max_iter=2, warm_start=True)
+    model = fit_shards(model, *chunked(X, y, 2)).fit(X, y)
+    assert model.n_samples_seen_ == 400
+    assert set(vars(model)) == set(vars(TAGIRegressor(**PARAMS, max_iter=2).fit(X, y)))
+
+
 @pytest.fixture(scope="module")
 def threads():
     """A cluster of one thread of this process: what its worker does can be watched."""
@@ -373,27 +384,35 @@ def threads():
     cluster.close()
 
 
-def blas_threads():
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monkeypatch):
+    import sktagi.dask
 
+    limits, seen = [], []
 
-def test_workers_use_one_blas_thread_for_small_products(threads, monkeypatch):
-    from sktagi.dask import fit_shards
+    @contextmanager
+    def limited(layers, n_rows):
+        limits.append((len(layers), n_rows))
+        yield
+        limits.pop()
 
-    seen, learn = [], Learner.learn
+    def watched(name, function):
+        def called(*given):
+            seen.append((name, tuple(limits)))
+            return function(*given)
 
-    def watched(learner, data, order):
-        seen.append(blas_threads())
-        return learn(learner, data, order)
+        return called
 
-    monkeypatch.setattr(Learner, "learn", watched)
-    X, y = make_rows(200)
-    with threadpool_limits(limits=2, user_api="blas"):
-        if blas_threads() != {2}:
-            pytest.skip("BLAS has one thread only")
-        fit_shards(TAGIRegressor(**PARAMS, max_iter=2), *chunked(X, y, 2), client=threads)
-        assert blas_threads() == {2}
-    assert seen == [{1}] * 4  # two epochs of two shards
+    monkeypatch.setattr(sktagi.dask, "threads_for_layers", limited)
+    monkeypatch.setattr(Learner, "learn", watched("learn", Learner.learn))
+    for name in ("predict_moments", "predict_held_out"):
+        monkeypatch.setattr(sktagi.dask, name, watched(name, getattr(sktagi.dask, name)))
+    X, y = make_rows(300)
+    model = TAGIRegressor(**PARAMS, max_iter=2, batch_size=20)
+    sktagi.dask.fit_shards(model, *chunked(X, y, 2), client=threads)
+    # Two epochs of two shards: each is learned, and validated afterwards.
+    of_batches, of_pairs = ((2, 20),), ((2, 2),)
+    expected = [("learn", of_batches), ("predict_moments", of_batches)] * 4
+    assert sorted(seen) == sorted([*expected, *[("predict_held_out", of_pairs)] * 2])
 
 
 def test_an_error_closes_the_line_of_progress(threads, monkeypatch):
@@ -437,10 +456,15 @@ def chunked_targets(X, Y, n_chunks):
     return tuple(da.from_array(values, chunks=(size, -1)) for values in (X, Y))
 
 
-def test_one_shard_of_incomplete_targets_learns_as_fit(client):
+@pytest.mark.parametrize("seldom", [False, True])
+def test_one_shard_of_incomplete_targets_learns_as_fit(client, seldom):
+    """Of a target that few held-out rows observe the noise is the one that was learned."""
     from sktagi.dask import fit_shards
 
     X, Y = incomplete_rows(300)
+    if seldom:
+        Y[25:, 1] = np.nan
+        Y[np.isnan(Y).all(axis=1), 0] = 2.5
     model = TAGIRegressor(**PARAMS, max_iter=10, shuffle=False)
     sharded, fitted = fit_shards(model, *chunked_targets(X, Y, 1)), model.fit(X, Y)
     np.testing.assert_allclose(sharded.train_scores_, fitted.train_scores_, rtol=1e-9)
@@ -468,8 +492,12 @@ def test_shards_of_incomplete_targets_learn_them_all(client):
         np.testing.assert_allclose(mine.weight, theirs.weight, rtol=1e-12)
         np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-10)
         np.testing.assert_allclose(mine.scale, theirs.scale, rtol=1e-10)
-    first = [m.set_params(max_iter=1) for m in (sharded, fitted)][0].train_scores_[0]
-    assert first == pytest.approx(fitted.train_scores_[0], abs=1.0)
+    # Scores are in the units of the targets, each as often as it is observed.
+    thousandths = chunked_targets(X, Y * [1, 1000, 1], 3)
+    other = fit_shards(model, *thousandths, sample_weight=weights).train_scores_
+    share = np.average(~np.isnan(Y[:, 1]), weights=weight)
+    offset = np.subtract(other, sharded.train_scores_)
+    np.testing.assert_allclose(offset, -share * np.log(1000), rtol=1e-6)
     X_test, Y_test = incomplete_rows(500, seed=1)
     mean, std = sharded.predict(X_test, return_std=True)
     assert np.isfinite(mean).all()

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import is_classifier
 
 from sktagi import TAGIClassifier, TAGIRegressor, __version__
-from sktagi._state import STATE_VERSION
+from sktagi._state import STATE_VERSION, from_plain, to_plain
 
 both = pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
 
@@ -107,6 +107,74 @@ def test_state_holds_no_private_classes(estimator):
     visit(state)
     assert {k for k in kinds if k.__module__ not in ("builtins", "numpy")} == set()
     assert state["_state_version"] == STATE_VERSION
+
+
+def fitted(kind):
+    X, y = make_rows(200)
+    params = {"hidden_layer_sizes": (5,), "n_members": 2, "max_iter": 3, "random_state": 0}
+    if kind == "classifier":
+        return TAGIClassifier(**params, probit_scale=0.5).fit(X, y)
+    Y = np.column_stack([X[:, 0], X[:, 1] ** 2])
+    Y[::3, 1] = np.nan
+    params["covariance_type"] = "full" if kind == "full" else "diag"
+    return TAGIRegressor(**params, activation="tanh").fit(X, Y).partial_fit(X[:20], Y[:20])
+
+
+def assert_equal_values(mine, theirs):
+    """Of plain values, dicts, lists and arrays, of the same types all the way down."""
+    assert type(mine) is type(theirs)
+    if isinstance(mine, dict):
+        assert list(mine) == list(theirs)
+        for key, value in mine.items():
+            assert_equal_values(value, theirs[key])
+    elif isinstance(mine, (list, tuple)):
+        assert len(mine) == len(theirs)
+        for one, other in zip(mine, theirs, strict=True):
+            assert_equal_values(one, other)
+    elif isinstance(mine, np.ndarray):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs, strict=True)
+    else:
+        assert mine == theirs or mine is theirs
+
+
+@pytest.mark.parametrize("kind", ["regressor", "full", "classifier"])
+def test_plain_values_there_and_back(kind):
+    """All that there is of a state, calibrated and with targets that were not observed."""
+    model = fitted(kind)
+    state = model.__getstate__()
+    assert state["_state_version"] == STATE_VERSION == 2
+    assert state["_saved_by"] == __version__
+    restored = from_plain(state, "model")
+    assert set(restored) == set(vars(model))
+    for name, value in vars(model).items():
+        assert type(restored[name]) is type(value)
+    assert_equal_values(to_plain(restored), state)
+    net, saved = model._net, state["_net"]
+    layer = "FullLayer" if kind == "full" else "Layer"
+    assert [part["sktagi"] for part in saved["layers"]] == [layer, layer]
+    assert saved["outputs"]["sktagi"] == ("ClassTree" if kind == "classifier" else "Gaussian")
+    assert saved["activation"] == {"sktagi": "activation", "name": model.activation}
+    assert saved["noise_var"].shape == saved["rows_learned"].shape == net.noise_var.shape
+    assert (saved["calibration"] is None) == (kind == "classifier")
+    if kind != "classifier":
+        assert saved["calibration"]["sktagi"] == "Calibration"
+        assert saved["calibration"]["noise_scale"].shape == (2, 1)
+    scaling = state["_scaling"]
+    assert scaling["sktagi"] == "Scaling"
+    assert scaling["x"]["sktagi"] == "Moments"
+    assert (scaling["y"] is None) == (kind == "classifier")
+    assert state["_origin"]["scaling"]["sktagi"] == "Scaling"
+
+
+def test_fields_that_are_missing_or_unknown_are_not_read_as_something_else():
+    state = fitted("regressor").__getstate__()
+    for change in ({"new": 1}, {"sktagi": "Unknown"}):
+        with pytest.raises((TypeError, KeyError)):
+            from_plain({**state, "_net": {**state["_net"], **change}}, "TAGIRegressor")
+    lacking = {name: v for name, v in state["_net"].items() if name != "noise_var"}
+    with pytest.raises(TypeError):
+        from_plain({**state, "_net": lacking}, "TAGIRegressor")
 
 
 @both

@@ -12,6 +12,7 @@ from sktagi.engine.fast import (
     TINY,
     ZERO,
     Buffer,
+    has_nan,
     mean_of_columns,
     product_over,
     threads_for_layers,
@@ -62,6 +63,18 @@ def test_products_are_those_of_matrices(lead, n_terms):
     np.testing.assert_allclose(out, np.einsum("...ik,...kj->...ij", a, b), rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_nan_is_found_wherever_it_is(dtype):
+    values = np.random.default_rng(2).normal(scale=1e6, size=(3, 7)).astype(dtype)
+    assert not has_nan(values)
+    assert not has_nan(values[:0])
+    for index in np.ndindex(values.shape):
+        with_nan = values.copy()
+        with_nan[index] = np.nan
+        assert has_nan(with_nan)
+        assert has_nan(with_nan.T)
+
+
 def test_transposing_copies_nothing():
     a = np.arange(24.0).reshape(2, 3, 4)
     np.testing.assert_array_equal(transposed(a)[1], a[1].T)
@@ -94,8 +107,9 @@ def test_small_products_use_one_thread_and_large_ones_all(given):
     with threads_for_layers(layers, 10):
         assert set(blas_threads()) == {1}
     assert blas_threads() == given
-    with threads_for_layers(layers, fast.WORTH_THREADS):
-        assert blas_threads() == given
+    for n_rows in (fast.WORTH_THREADS, 1):  # one row makes no products of matrices
+        with threads_for_layers(layers, n_rows):
+            assert blas_threads() == given
 
 
 def test_factors_of_wide_networks_use_one_thread_unless_rows_are_many(given):

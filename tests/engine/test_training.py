@@ -1,0 +1,301 @@
+"""Epochs, early stopping, the noise of held-out rows, members side by side."""
+
+import numpy as np
+import pytest
+from helpers import assert_same_posterior, make_network, make_rows
+
+from sktagi.engine.learning import Learner, Settings
+from sktagi.engine.predicting import predict_moments
+from sktagi.engine.training import EarlyStopping, InMemory, Plan, train
+from sktagi.engine.tree import ClassTree
+
+from .test_learning import class_rows, learn, single_member, with_missing
+
+
+def fit(
+    net, data, order, settings, *, validation=None, max_iter=1, patience=10**6, rngs=None, **others
+):
+    source = InMemory(data, np.atleast_2d(order), validation, settings, rngs)
+    return train(net, source, Plan(max_iter, patience, 0.0), **others)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("half_life", [None, 30.0])
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_fit_over_batches_is_learning_them_one_after_another(
+    joint, learn_noise, half_life, batch_size
+):
+    data = make_rows(35, 3, 2)
+    settings = Settings(batch_size, joint, half_life)
+    whole, stepwise = (make_network([3, 6, 2], learn_noise=learn_noise) for _ in range(2))
+    history = fit(whole, data, np.arange(35), settings)
+    scores = []
+    for start in range(0, 35, batch_size):
+        rows = np.arange(start, start + batch_size)
+        scores.append(learn(stepwise, data, rows, settings))
+    assert_same_posterior(whole, stepwise, 1e-13)
+    np.testing.assert_array_equal(whole.rows_learned, stepwise.rows_learned)
+    np.testing.assert_allclose(history.train_scores, [np.mean(scores)], rtol=1e-12)
+
+
+def test_epochs_start_from_the_posterior_of_the_last():
+    data, settings = make_rows(20, 3), Settings(5)
+    twice, again = (make_network([3, 6, 1]) for _ in range(2))
+    fit(twice, data, np.arange(20), settings, max_iter=2)
+    for _ in range(2):
+        fit(again, data, np.arange(20), settings)
+    assert_same_posterior(twice, again, 1e-13)
+
+
+def test_no_epoch_leaves_the_prior():
+    data, net, prior = make_rows(20, 3), make_network([3, 6, 1]), make_network([3, 6, 1])
+    history = fit(net, data, np.arange(20), Settings(5), max_iter=0)
+    assert history.n_iter == 0
+    assert_same_posterior(net, prior, 0)
+
+
+def test_shuffling_is_a_permutation_by_the_generator_of_each_member():
+    data, settings = make_rows(20, 3), Settings(4)
+    shuffled, by_hand = (make_network([3, 6, 1]) for _ in range(2))
+    fit(shuffled, data, np.arange(20), settings, max_iter=2, rngs=[np.random.default_rng(1)])
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        learn(by_hand, data, rng.permutation(20), settings)
+    assert_same_posterior(shuffled, by_hand, 1e-13)
+
+
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("members", [1, 3])
+def test_early_stopping_gives_back_the_best_posterior_not_the_last(learn_noise, members):
+    data = make_rows(70, 5, noise=0.8, weight=np.linspace(0.5, 2, 70))
+    net = make_network([5, 40, 1], members=members, sigma_v=0.2, learn_noise=learn_noise)
+    order = np.tile(np.arange(40), (members, 1))
+    validation = [np.arange(40 + 3 * m, 70) for m in range(members)]
+    last = net.copy()
+    settings = Settings(8)
+    history = fit(net, data, order, settings, validation=validation, max_iter=60, patience=10)
+    assert history.n_iter == len(history.validation_scores)
+    assert np.all(history.best_iter >= 1)
+    assert np.any(history.best_iter < history.n_iter)
+
+    def scores(posterior):
+        mu, var = predict_moments(posterior, data.x)
+        log_lik = posterior.outputs.log_likelihood(mu, var + posterior.noise_var, data.y)[:, 0]
+        return np.array(
+            [np.average(log_lik[m, v], weights=data.weight[v]) for m, v in enumerate(validation)]
+        )
+
+    # A member's best epoch, learned again without validation; its noise is the validation's best.
+    by_epoch = np.empty((history.n_iter, members))
+    learner = Learner(last, settings)
+    for epoch in range(history.n_iter):
+        learner.learn(data, order)
+        by_epoch[epoch] = scores(last)
+        for m in np.flatnonzero(history.best_iter == epoch + 1):
+            for mine, theirs in zip(net.layers, last.layers, strict=True):
+                # To rounding: stacks are multiplied otherwise than single matrices.
+                np.testing.assert_allclose(mine.mu[m], theirs.mu[m], rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(mine.var[m], theirs.var[m], rtol=1e-9)
+    returned = scores(net)
+    assert np.all(returned >= by_epoch.max(axis=0) - 1e-12)
+    if not learn_noise:
+        np.testing.assert_allclose(returned, by_epoch.max(axis=0), rtol=1e-12)
+        np.testing.assert_array_equal(history.best_iter, by_epoch.argmax(axis=0) + 1)
+        np.testing.assert_allclose(history.validation_scores, by_epoch.mean(axis=1), rtol=1e-12)
+    if members == 1:
+        np.testing.assert_allclose(returned, max(history.validation_scores), rtol=1e-12)
+
+
+def test_training_stops_after_some_epochs_without_gain():
+    data = make_rows(60, 5, noise=1.0)
+    net = make_network([5, 40, 1], sigma_v=0.2)
+    history = fit(
+        net, data, np.arange(40), Settings(8), validation=[np.arange(40, 60)],
+        max_iter=200, patience=5,
+    )  # fmt: skip
+    scores = np.array(history.validation_scores)
+    assert history.n_iter < 200
+    assert scores.argmax() == history.n_iter - 1 - 5 == history.best_iter[0] - 1
+
+
+def test_noise_kept_by_validation_maximises_its_likelihood():
+    data = make_rows(120, 3, 2, noise=0.5)
+    net = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
+    rows = np.arange(80, 120)
+    fit(net, data, np.arange(80), Settings(16), validation=[rows], max_iter=5)
+    mu, var = predict_moments(net, data.x[rows])
+
+    def score(noise_var):
+        return net.outputs.log_likelihood(mu, var + noise_var, data.y[rows]).sum(axis=(0, 2))
+
+    best = score(net.noise_var)
+    assert best.shape == (2,)
+    for factor in (0.9, 1.1):
+        assert np.all(score(net.noise_var * factor) < best)
+
+
+def test_a_callback_may_end_training_and_sees_each_epoch():
+    data, net, seen = make_rows(20, 3), make_network([3, 4, 1]), []
+
+    def on_epoch(history):
+        seen.append(history.n_iter)
+        return history.n_iter == 3
+
+    history = fit(net, data, np.arange(20), Settings(5), max_iter=10, on_epoch=on_epoch)
+    assert history.n_iter == 3
+    assert seen == [1, 2, 3]
+
+
+def test_an_interrupt_from_the_keyboard_gives_back_the_best_so_far():
+    data, net = make_rows(60, 3), make_network([3, 6, 1])
+    order, validation = np.arange(40), [np.arange(40, 60)]
+
+    def on_epoch(history):
+        if history.n_iter == 3:
+            raise KeyboardInterrupt
+
+    history = fit(
+        net, data, order, Settings(5), validation=validation, max_iter=10, patience=10,
+        on_epoch=on_epoch,
+    )  # fmt: skip
+    assert history.interrupted
+    assert history.n_iter == 3
+    same = make_network([3, 6, 1])
+    fit(same, data, order, Settings(5), validation=validation, max_iter=3)
+    assert_same_posterior(net, same, 0)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize("learn_noise", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("kind", ["regression", "classes"])
+def test_members_side_by_side_equal_each_alone(joint, learn_noise, batch_size, kind):
+    if kind == "regression":
+        data, outputs, n_outputs = make_rows(60, 3, 2), None, 2
+    else:
+        data, outputs = class_rows(60, 3, 5), ClassTree(5)
+        n_outputs = outputs.n_outputs
+    rng = np.random.default_rng(2)
+    members = 3
+    split = np.stack([rng.permutation(60) for _ in range(members)])
+    order, validation = split[:, :40], list(split[:, 40:])
+    settings = Settings(batch_size, joint, 200.0)
+    together = make_network(
+        [3, 6, n_outputs],
+        members=members,
+        sigma_v=0.5,
+        outputs=outputs,
+        learn_noise=learn_noise,
+    )
+    alone = [single_member(together, m) for m in range(members)]
+
+    def generators():
+        return [np.random.default_rng([3, m]) for m in range(members)]
+
+    history = fit(
+        together, data, order, settings, validation=validation, max_iter=4, rngs=generators()
+    )
+    for m in range(members):
+        own = fit(
+            alone[m], data, order[m], settings, validation=[validation[m]], max_iter=4,
+            rngs=[generators()[m]],
+        )  # fmt: skip
+        assert_same_posterior(single_member(together, m), alone[m], 1e-8)
+        assert own.best_iter[0] == history.best_iter[m]
+
+
+def test_a_callback_before_each_epoch_and_a_posterior_as_if_training_ended():
+    data, net, seen = make_rows(60, 3), make_network([3, 6, 1]), []
+    validation, begun = [np.arange(40, 60)], []
+
+    def on_epoch(history):
+        seen.append(history.posterior())
+
+    fit(
+        net, data, np.arange(40), Settings(5), validation=validation, max_iter=4,
+        on_epoch=on_epoch, on_epoch_begin=lambda: begun.append(1),
+    )  # fmt: skip
+    assert len(begun) == len(seen) == 4
+    for epochs, posterior in enumerate(seen, 1):
+        same = make_network([3, 6, 1])
+        fit(same, data, np.arange(40), Settings(5), validation=validation, max_iter=epochs)
+        assert_same_posterior(posterior, same, 0)
+
+
+def test_what_is_continued_must_be_beaten():
+    """Rows that teach nonsense: the posterior that training started with is given back."""
+    data = make_rows(60, 3)
+    net = make_network([3, 6, 1])
+    fit(net, data, np.arange(40), Settings(5), max_iter=10)
+    before = net.copy()
+    nonsense = data._replace(y=np.where(np.arange(60)[:, None] < 40, 5.0, data.y))
+    validation = [np.arange(40, 60)]
+    history = fit(
+        net, nonsense, np.arange(40), Settings(5), validation=validation, max_iter=3,
+        continued=True,
+    )  # fmt: skip
+    assert history.best_iter.tolist() == [0]
+    assert len(history.validation_scores) == history.n_iter == 3
+    assert_same_posterior(net, before, 0)
+    history = fit(net, nonsense, np.arange(40), Settings(5), validation=validation, max_iter=3)
+    assert history.best_iter[0] > 0
+
+
+def test_a_member_stops_after_some_updates_without_a_gain_of_tol():
+    net = make_network([3, 1], members=3)
+    stopping = EarlyStopping(net, n_iter_no_change=2, tol=0.1)
+    noise_var = np.ones((3, 1, 1))
+    everyone = np.arange(3)
+
+    def update(epoch, scores, active=everyone):
+        now = make_network([3, 1], seed=epoch, members=3).members(active)
+        return stopping.update(epoch, now, active, np.array(scores), epoch * noise_var[active])
+
+    assert update(1, [0.0, 0.0, 0.0]).tolist() == [True, True, True]
+    assert update(2, [1.0, 0.05, -1.0]).tolist() == [True, True, True]
+    # A gain below tol is kept, and counts as none.
+    assert update(3, [1.2, 0.09, -1.0]).tolist() == [True, False, False]
+    assert stopping.best_iter.tolist() == [3, 3, 1]
+    assert update(4, [0.5], np.array([0])).tolist() == [True]
+    assert update(5, [np.nan], np.array([0])).tolist() == [False]  # must not go unnoticed
+    assert stopping.best_iter.tolist() == [5, 3, 1]
+    np.testing.assert_array_equal(stopping.best.noise_var[:, 0, 0], [5, 3, 1])
+    for member, epoch in enumerate([5, 3, 1]):
+        expected = make_network([3, 1], seed=epoch, members=3).members(slice(member, member + 1))
+        np.testing.assert_array_equal(stopping.best.layers[0].mu[member], expected.layers[0].mu[0])
+
+
+# Targets that are not observed
+
+
+def test_validation_scores_are_those_of_what_the_rows_observe():
+    data = with_missing(make_rows(60, 3, 2, weight=np.linspace(0.5, 2, 60)))
+    net = make_network([3, 6, 2], members=2, sigma_v=0.4)
+    order, validation = np.tile(np.arange(40), (2, 1)), [np.arange(40, 60), np.arange(45, 60)]
+    history = fit(net, data, order, Settings(8), validation=validation, max_iter=1)
+    same, expected = make_network([3, 6, 2], members=2, sigma_v=0.4), []
+    learn(same, data, order, Settings(8))
+    for member, rows in enumerate(validation):
+        mu, var = (m[member].T for m in predict_moments(same, data.x[rows]))
+        var = var + 0.4**2
+        density = -0.5 * np.log(2 * np.pi * var) - 0.5 * (data.y[rows] - mu) ** 2 / var
+        expected.append(np.average(np.nansum(density, axis=1), weights=data.weight[rows]))
+    assert history.validation_scores == [pytest.approx(np.mean(expected), rel=1e-10)]
+
+
+def test_noise_of_a_target_that_few_validation_rows_observe_stays():
+    """Ten observed rows are enough to choose the noise of a target; nine are not."""
+    noise = {}
+    for n_observed in (9, 10):
+        data = make_rows(120, 3, 2, noise=0.5)
+        data.y[80 + n_observed :, 1] = np.nan
+        net = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
+        fit(net, data, np.arange(80), Settings(16), validation=[np.arange(80, 120)])
+        noise[n_observed] = net.noise_var[0, :, 0]
+    by_em = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
+    learn(by_em, make_rows(120, 3, 2, noise=0.5), np.arange(80), Settings(16))
+    by_em = by_em.noise_var[0, :, 0]
+    assert noise[9][1] == pytest.approx(by_em[1], rel=1e-12)
+    assert noise[10][1] != pytest.approx(by_em[1], rel=1e-3)
+    assert noise[9][0] == noise[10][0] != pytest.approx(by_em[0], rel=1e-3)
