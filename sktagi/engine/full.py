@@ -261,7 +261,10 @@ def condition(
     weight = np.broadcast_to(rows.weight, target.shape)
     if targets.observed is not None:
         weight = weight * targets.observed
+    nu, leverage = np.zeros((2, *target.shape))
     row, node = np.nonzero(weight.T > 0)  # what is observed
+    if not len(row):
+        return mu_z.T, var_z, Message(nu, np.empty(0), leverage)
     scale = np.sqrt(weight / noise)[node, row]
     # In units of the noise, Sigma_Y = I + K: divided by nothing small, and always invertible.
     cov_y = cov[row[:, None], row, node[:, None], node] * (scale[:, None] * scale)
@@ -269,7 +272,6 @@ def condition(
     stretch = root.diagonal().max() / root.diagonal().min()
     residual = scale * (target[node, row] - mu_z[row, node])
     whitened = root @ residual
-    nu, leverage = np.zeros((2, *target.shape))
     nu[node, row] = scale * (root.T @ whitened)
     leverage[node, row] = np.maximum(1 - np.square(root).sum(axis=0), 0)
 

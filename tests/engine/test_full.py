@@ -208,6 +208,17 @@ def test_rows_without_weight_teach_nothing():
     np.testing.assert_array_equal(one.rows_learned, other.rows_learned)
 
 
+def test_a_batch_that_observes_nothing_teaches_nothing():
+    rng = np.random.default_rng(3)
+    net = random_network([2, 3, 2])
+    before = net.copy()
+    log_lik = learn(net, rng.normal(size=(4, 2)), np.full((4, 2), np.nan))
+    assert log_lik == [0]
+    for layer, old in zip(net.layers, before.layers, strict=True):
+        np.testing.assert_array_equal(layer.mu, old.mu)
+        np.testing.assert_array_equal(layer.cov, old.cov)
+
+
 def test_members_learn_as_if_each_were_alone():
     rng = np.random.default_rng(18)
     x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
