@@ -25,6 +25,7 @@ from ._input import (
     check_X_std,
     is_plain,
     known_frame,
+    refuse_rows_without_targets,
 )
 from ._origin import Origin
 from ._params import check_params, hidden_sizes
@@ -42,7 +43,7 @@ from .engine.learning import Settings, learn_stream
 from .engine.observations import ObservationModel
 from .engine.posterior import Network, draw_prior, full_prior
 from .engine.predicting import predict_moments
-from .engine.rows import Rows, slices
+from .engine.rows import Rows, n_observed, slices
 from .engine.training import History, InMemory, Plan, train
 
 __all__ = ["BaseTAGI"]
@@ -56,6 +57,7 @@ AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     """Base class; the subclass validates X and y, and names the observation model."""
 
+    _scales_targets: bool  # whether targets are standardised, and predictions calibrated
     _scaling: Scaling
     _origin: Origin
     _split_seed: int
@@ -125,7 +127,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         tasks = FitTasks(self, X, y, sample_weight)
         with self._unchanged_if_it_fails():
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
-            data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm).positive()
+            data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -140,8 +142,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
             # The same rows again are held out again: what was learned once validates nothing.
             order, validation = self._split(data, np.random.RandomState(self._split_seed))
-            self._begin(net, Scaling.empty(data.X, data.y), n_seen)
+            self._begin(net, self._empty_scaling(data), n_seen)
             self._see(data, used=order)
+            net.outputs = self._observation_model(self._scaling)
             if before is not None:
                 before.carry_over(net, self._scaling)
             self._train(net, data, order, validation, member_rngs, warm, tasks)
@@ -157,13 +160,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             first = not self.__sklearn_is_fitted__()
             data = self._validate_rows(
                 X, y, sample_weight, X_std, X_cov, first=first, incremental=True, classes=classes
-            ).positive()
+            )
             if first:
                 rng = check_rng(self.random_state)
                 net = self._draw_network(data.X.shape[1], data.X.dtype, self._member_rngs(rng))
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
-                self._begin(net, Scaling.empty(data.X, data.y), 0)
-                self._set_history(History(), 0.0)
+                self._begin(net, self._empty_scaling(data), 0)
+                self._set_history(History())
                 self._see(data)
             else:
                 net = self._net.copy()
@@ -171,10 +174,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 before = self._scaling
                 self._see(data)
                 before.carry_over(net, self._scaling)
+            net.outputs = self._observation_model(self._scaling)
             settings = self._settings(net, len(data.weight))
             with threads_for_layers(net.layers, settings.batch_size):
                 log_lik = float(learn_stream(net, self._prepare(data, net), settings).mean())
-            log_lik += self._scaling.score_offset(data.observed_share())
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
             self.n_iter_ += 1
@@ -214,6 +217,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._prequential = prequential
         self.n_samples_seen_ = n_seen
         self._origin = Origin.of(net, scaling, n_seen, prequential)
+
+    def _empty_scaling(self, data: RawRows) -> Scaling:
+        return Scaling.empty(data.X, data.y.shape[1] if self._scales_targets else None)
 
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
@@ -329,17 +335,16 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> None:
         """Train a network in place, and set what training tells."""
         rows = self._prepare(data, net)
-        offset = self._scaling.score_offset(data.observed_share())
         name = type(self).__name__
-        progress = Progress(name, self.max_iter, offset, self.verbose, validation is not None)
+        progress = Progress(name, self.max_iter, self.verbose, validation is not None)
 
         def finish(net: Network) -> None:
-            if validation is not None and self._scaling.y is not None:
+            if validation is not None and self._scales_targets:
                 calibrate(net, rows, validation)
 
         def on_epoch(history: History) -> bool:
             progress(history)
-            return tasks.end_epoch(lambda: self._as_if_done(history, offset, finish))
+            return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
         total = None if validation is None else data.weight.sum()
         settings = self._settings(net, order.shape[1], total)
@@ -353,7 +358,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 finish(net)
             progress.close(history)
         self._warn_if_interrupted(history, stacklevel=6)
-        self._set_history(history, offset)
+        self._set_history(history)
 
     @staticmethod
     def _warn_if_interrupted(history: History, stacklevel: int) -> None:
@@ -364,27 +369,25 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 stacklevel=stacklevel,
             )
 
-    def _as_if_done(
-        self, history: History, offset: float, finish: Callable[[Network], None]
-    ) -> dict[str, Any]:
+    def _as_if_done(self, history: History, finish: Callable[[Network], None]) -> dict[str, Any]:
         """Return the attributes that this estimator would have if training ended now."""
         assert history.posterior is not None
         fitted = copy.copy(self)
-        fitted._set_history(history, offset)
+        fitted._set_history(history)
         fitted._net = history.posterior()
         finish(fitted._net)
         return fitted.__dict__
 
-    def _set_history(self, history: History, offset: float) -> None:
+    def _set_history(self, history: History) -> None:
         self.n_iter_ = history.n_iter
-        self.train_scores_ = [score + offset for score in history.train_scores]
+        self.train_scores_ = list(history.train_scores)
         if history.best_iter is None:
             self.best_iter_ = history.n_iter
             self.validation_scores_ = None
         else:
             best = history.best_iter
             self.best_iter_ = int(best[0]) if len(best) == 1 else best
-            self.validation_scores_ = [score + offset for score in history.validation_scores]
+            self.validation_scores_ = list(history.validation_scores)
 
     def _prepare(self, data: RawRows, net: Network) -> Rows:
         """Return rows in the units of the network."""
@@ -402,7 +405,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> np.ndarray:
         raise NotImplementedError
 
-    def _observation_model(self) -> ObservationModel:
+    def _observation_model(self, scaling: Scaling | None = None) -> ObservationModel:
         raise NotImplementedError
 
     def _validate_rows(
@@ -431,7 +434,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             raise ValueError(
                 "X_cov is learned from with covariance_type='full' only: with 'diag', give X_std."
             )
-        return RawRows(X, y, weight, self._check_errors(X_std, X_cov, X))
+        if y.ndim == 2:
+            refuse_rows_without_targets(y, "y", weight)
+        data = RawRows(X, y, weight, self._check_errors(X_std, X_cov, X)).positive()
+        if not incremental and y.ndim == 2 and not n_observed(data.y).all():
+            unseen = np.flatnonzero(n_observed(data.y) == 0).tolist()
+            raise ValueError(f"y has targets that no row observes: columns {unseen}.")
+        return data
 
     def _validate_X(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -456,7 +465,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     # Predictions
 
     def _moments(self, X: Any, X_std: Any, X_cov: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Return moments of the outputs, (members, n_outputs, rows), block of rows by block."""
+        """Yield moments of the outputs, (members, n_outputs, rows), for blocks of rows."""
         X = self._validate_X(X)
         errors = self._check_errors(X_std, X_cov, X)
         net = self._net.reported()

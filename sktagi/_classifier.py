@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
 from ._labels import as_labels, class_numbers, distinct_labels
+from ._scaling import Scaling
 from .engine.tree import ClassTree
 
 __all__ = ["TAGIClassifier"]
@@ -198,6 +199,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     # With metadata routing enabled, a pipeline passes return_std on to predict_proba.
     __metadata_request__predict_proba = {"return_std": True}
 
+    _scales_targets = False
     classes_: np.ndarray
 
     def __init__(
@@ -301,7 +303,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics are
         updated before the rows are learned; the function learned so far does not change with them.
-        Not thread-safe; ``predict`` is.
+        Not thread-safe: nothing else may use the estimator meanwhile. ``predict`` is.
 
         Parameters
         ----------
@@ -376,6 +378,15 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict_proba(
+        self,
+        X: MatrixLike,
+        return_std: bool,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
     def predict_proba(
         self,
@@ -560,7 +571,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             raise ValueError(f"classes must not contain NaN; got {classes!r}.")
         return found
 
-    def _observation_model(self) -> ClassTree:
+    def _observation_model(self, scaling: Scaling | None = None) -> ClassTree:
         return ClassTree(len(self.classes_), float(self.probit_scale))
 
     @property
@@ -570,7 +581,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _output_moments(
         self, X: Any, X_std: Any, X_cov: Any
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Return float64 moments of the observed outputs, block of rows by block."""
+        """Yield float64 moments of the observed outputs, for blocks of rows."""
         return (
             (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.reported_noise)
             for mu_z, var_z in self._moments(X, X_std, X_cov)

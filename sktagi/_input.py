@@ -10,13 +10,14 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 
 from .engine.fast import has_nan
 from .engine.inputs import InputErrors
 
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 
+SHOWN_ROWS = 5  # in an error
 FEW = 4096  # numbers, beyond which the checks of scikit-learn cost little beside learning them
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "check_X_std",
     "check_count",
     "check_coverage",
-    "check_missing_targets",
     "check_probabilities",
     "check_rng",
     "check_weight",
@@ -47,12 +47,6 @@ class RawRows(NamedTuple):
     y: np.ndarray  # (n, n_targets): values, NaN if not observed; or (n,): class numbers
     weight: np.ndarray  # (n,)
     errors: InputErrors | None  # of X, in its units
-
-    def observed_share(self) -> np.ndarray | float:
-        """Return the share of the weight that observes each target, (n_targets,); 1: all do."""
-        if self.y.ndim == 1 or not has_nan(self.y):
-            return 1.0
-        return self.weight @ ~np.isnan(self.y) / self.weight.sum()
 
     def positive(self) -> RawRows:
         """Return the rows that have a weight: the others are as if they were not there."""
@@ -94,36 +88,50 @@ def is_plain(values: Any, n_columns: int | None) -> bool:
     )
 
 
-def check_missing_targets(y: Any) -> np.ndarray | None:
-    """Return y as floats if some of several targets are missing; None if none is, or one target.
+def check_targets(y: Any, name: str) -> np.ndarray:
+    """Return targets as float64, of shape (n,) or (n, n_targets).
 
-    Refuses rows that have no target at all.
+    NaN is allowed in some of several targets, where it means "not observed". Every row must have an
+    observed target.
     """
-    if getattr(y, "ndim", None) is None:
-        is_table = isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) == 1
+    values = check_array(
+        y if np.ndim(y) else np.atleast_1d(y), ensure_2d=False, dtype=np.float64,
+        ensure_all_finite="allow-nan", input_name=name,
+    )  # fmt: skip
+    if values.ndim == 1 or values.shape[1] == 1:
+        assert_all_finite(values, input_name=name)
     else:
-        is_table = y.ndim == 2
-    if not is_table or sparse.issparse(y):
+        refuse_rows_without_targets(values, name)
+    return values
+
+
+def missing_targets(y: Any) -> np.ndarray | None:
+    """Return a table of several targets as float64 if some are NaN; None otherwise."""
+    shape = getattr(y, "shape", None) or np.shape(y)
+    if len(shape) != 2 or shape[1] < 2 or sparse.issparse(y):
         return None
-    try:
-        if type(y).__module__.partition(".")[0] == "pandas":
-            values = y.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    values = check_array(y, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
+    if values.dtype.kind not in "fiub":
         return None  # refused elsewhere, with the reason
-    if values.ndim != 2 or values.shape[1] < 2:
-        return None
+    values = values.astype(np.float64)
     missing = np.isnan(values)
     if not missing.any():
         return None
-    without = np.flatnonzero(missing.all(axis=1))
-    if len(without):
-        first = ", ".join(map(str, without[:5])) + (", ..." if len(without) > 5 else "")
-        raise ValueError(
-            f"y has {len(without)} rows with no observed target (NaN in all columns): rows {first}."
-        )
+    values[missing] = np.nan  # of one kind: its bits tell copies of a row
     return values
+
+
+def refuse_rows_without_targets(y: np.ndarray, name: str, weight: np.ndarray | None = None) -> None:
+    """Refuse rows of y (n, n_targets) that observe no target, unless they have no weight."""
+    if not has_nan(y):
+        return
+    empty = np.isnan(y).all(axis=1)
+    if weight is not None:
+        empty &= weight > 0
+    if empty.any():
+        rows = np.flatnonzero(empty)
+        shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
+        raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
 
 
 def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray:

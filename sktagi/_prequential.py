@@ -22,12 +22,12 @@ class Prequential(NamedTuple):
 
     def updated(self, log_lik: float, weight: float) -> Prequential:
         """Return the scores with rows of ``weight`` in all and mean log-likelihood ``log_lik``."""
-        keep = np.exp2(-weight / HALF_LIFE)
+        retained = np.exp2(-weight / HALF_LIFE)
         return Prequential(
             self.total + log_lik * weight,
             self.weight + weight,
-            float(self.recent_total * keep + log_lik * weight),
-            float(self.recent_weight * keep + weight),
+            float(self.recent_total * retained + log_lik * weight),
+            float(self.recent_weight * retained + weight),
         )
 
     @staticmethod

@@ -21,14 +21,12 @@ class Progress:
 
     ``verbose=1`` updates one line on a terminal; elsewhere it writes lines for epochs 1, 2, 5, 10,
     20 and so on, and for one in every minute. ``verbose=2`` writes a line for each epoch. The last
-    line says why training ended. ``offset`` turns scores of standardised targets into original
-    units.
+    line says why training ended.
     """
 
-    def __init__(self, name: str, max_iter: int, offset: float, verbose: int, may_stop: bool):
+    def __init__(self, name: str, max_iter: int, verbose: int, may_stop: bool):
         self.name = name
         self.max_iter = max_iter
-        self.offset = offset
         self.verbose = int(verbose)
         self.may_stop = may_stop  # by early stopping: the time left is a bound
         self.out = sys.stdout
@@ -96,9 +94,9 @@ class Progress:
     def _scores(self, history: History) -> dict[str, str]:
         scores = {}
         if history.train_scores:
-            scores["train"] = f"loglik train {history.train_scores[-1] + self.offset:.4f}"
+            scores["train"] = f"loglik train {history.train_scores[-1]:.4f}"
         if history.validation_scores:
-            scores["valid"] = f"valid {history.validation_scores[-1] + self.offset:.4f}"
+            scores["valid"] = f"valid {history.validation_scores[-1]:.4f}"
         return scores
 
     def _write(self, parts: dict[str, str], last: bool = False) -> None:

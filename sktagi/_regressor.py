@@ -17,12 +17,14 @@ from ._input import (
     RandomState,
     check_count,
     check_coverage,
-    check_missing_targets,
     check_probabilities,
     check_rng,
+    check_targets,
     check_weight,
     is_plain,
+    missing_targets,
 )
+from ._scaling import Scaling
 from .engine.observations import Gaussian
 from .engine.tails import standard_quantiles
 from .metrics import gaussian_log_likelihood
@@ -202,6 +204,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     True
     """
 
+    _scales_targets = True
     _y_ndim: int
     _n_targets: int
 
@@ -259,7 +262,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
         A call that raises, by Ctrl-C too, leaves the estimator as it was. Running statistics are
         updated before the rows are learned; the function learned so far does not change with them.
-        Not thread-safe; ``predict`` is.
+        Not thread-safe: nothing else may use the estimator meanwhile. ``predict`` is.
 
         Parameters
         ----------
@@ -305,6 +308,15 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
         self,
@@ -563,14 +575,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         score : float
             R², at most 1; the mean over the targets, each over the rows that observe it.
         """
-        values = check_missing_targets(y)
         mean = self.predict(X)
-        if values is None:
+        if missing_targets(y) is None:
             return float(r2_score(y, mean, sample_weight=sample_weight))
+        values = check_targets(y, "y")
+        if values.shape != mean.shape:
+            raise ValueError(f"y has shape {values.shape}, predictions have shape {mean.shape}.")
         weight = check_weight(sample_weight, len(values))
         scores = []
         for truth, predicted in zip(values.T, mean.T, strict=True):
-            known = ~np.isnan(truth)
+            known = ~np.isnan(truth) & (weight > 0)
             if known.sum() > 1:  # R² of fewer rows is not defined
                 scores.append(r2_score(truth[known], predicted[known], sample_weight=weight[known]))
         return float(np.mean(scores)) if scores else float("nan")
@@ -583,7 +597,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         if not reset and self._is_plain(X) and is_plain(y, None) and len(X) == len(y):
             return X, y
-        values = check_missing_targets(y)
+        values = missing_targets(y)
         X, y = validate_data(
             self, X, y if values is None else np.nan_to_num(values, posinf=np.inf, neginf=-np.inf),
             reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
@@ -599,9 +613,6 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         if first or not incremental:
             if not first and columns.shape[1] != self.n_outputs_:
                 raise ValueError(self._other_targets(columns.shape[1]))
-            unseen = np.flatnonzero(np.isnan(columns).all(axis=0))
-            if len(unseen) and not incremental:
-                raise ValueError(f"y has targets that no row observes: columns {unseen.tolist()}.")
             self._y_ndim = y.ndim
             self._n_targets = columns.shape[1]
         elif columns.shape[1] != self._n_targets:
@@ -611,8 +622,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _other_targets(self, n_targets: int) -> str:
         return f"y has {n_targets} targets, but the estimator is fitted to {self._n_targets}."
 
-    def _observation_model(self) -> Gaussian:
-        return Gaussian(self._n_targets)
+    def _observation_model(self, scaling: Scaling | None = None) -> Gaussian:
+        moments = None if scaling is None else scaling.y
+        return Gaussian(self._n_targets, None if moments is None else moments.scale)
 
     def _predictive(
         self, X: Any, X_std: Any, X_cov: Any

@@ -141,7 +141,7 @@ class Moments:
         return Change(ratio, shift)
 
     def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Write centred and scaled values into ``out``; no rows to go by leave them as they are."""
+        """Write standardised values into ``out``; without statistics, the values themselves."""
         # In float64 before it is rounded: a large mean does not swallow the spread.
         np.subtract(values, self.mean, out=out, casting="same_kind")
         np.divide(out, self.scale, out=out, casting="same_kind")
@@ -176,31 +176,31 @@ def _moments_of_observed(
 
 
 class Scaling(NamedTuple):
-    """The units of the network: statistics of features and targets, which it is standardised by.
+    """Statistics by which features and targets are standardised.
 
-    Statistics of no rows leave everything as it is.
+    Statistics of no rows change nothing.
     """
 
     x: Moments
-    y: Moments | None  # None: targets are classes
+    y: Moments | None  # None: targets are not scaled, as class numbers
 
     @classmethod
-    def empty(cls, X: Any, y: np.ndarray) -> Scaling:
-        """Return the units of no rows, for features and targets like these."""
+    def empty(cls, X: Any, n_targets: int | None) -> Scaling:
+        """Return the scaling of no rows, for features like X; None: targets are not scaled."""
         x_moments = Moments.empty(X.shape[1], centered=not sparse.issparse(X))
-        return cls(x_moments, None if y.ndim == 1 else Moments.empty(y.shape[1]))
+        return cls(x_moments, None if n_targets is None else Moments.empty(n_targets))
 
     def updated(self, X: Any, y: np.ndarray, weight: np.ndarray) -> Scaling:
-        """Return the units of the rows seen so far and these."""
+        """Return the scaling of the rows seen so far and these."""
         x_moments = self.x.updated(X, weight, "X")
         return Scaling(x_moments, None if self.y is None else self.y.updated(y, weight, "y"))
 
     def joined(self, other: Scaling) -> Scaling:
-        """Return the units of the rows of both."""
+        """Return the scaling of the rows of both."""
         return self._combined(other, Moments.joined)
 
     def without(self, other: Scaling) -> Scaling:
-        """Return the units of the rows that ``other``, an earlier state, had not seen."""
+        """Return the scaling of the rows that ``other``, an earlier state, had not seen."""
         return self._combined(other, Moments.without)
 
     def _combined(self, other: Scaling, combine: Any) -> Scaling:
@@ -238,7 +238,7 @@ class Scaling(NamedTuple):
         return x, errors
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> np.ndarray:
-        """Return targets in units of the network; class numbers are."""
+        """Return standardised targets; class numbers as they are."""
         return y if self.y is None else self.y.standardise(y, np.empty(y.shape, dtype))
 
     def original(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -247,15 +247,8 @@ class Scaling(NamedTuple):
         scale = self.y.scale[:, None]
         return mean * scale + self.y.mean[:, None], var * np.square(scale)
 
-    def score_offset(self, observed_share: np.ndarray | float) -> float:
-        """Return the mean log-likelihood in original units minus that in the network's.
-
-        ``observed_share`` (n_targets,) is the share of the rows that observe each target.
-        """
-        return 0.0 if self.y is None else -float((observed_share * np.log(self.y.scale)).sum())
-
     def carry_over(self, net: Network, new: Scaling) -> None:
-        """Let a network in these units say the same in ``new`` ones, in place."""
+        """Let a network of this scaling say the same with a ``new`` one, in place."""
         change = self.x.change_to(new.x)
         if not change.is_none:
             net.layers[0].rescale_inputs(change)

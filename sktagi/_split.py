@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .engine.fast import has_nan
 from .engine.keys import join_keys, row_keys
 
 __all__ = ["hold_out"]
@@ -49,7 +50,7 @@ def hold_out(
         held = np.ceil((place + 1) * fraction - 1e-9) > np.ceil(place * fraction - 1e-9)
         if held.all():
             held[order[-1]] = False
-        held = held[group]
+        held = _without_rare_targets(held, y[first])[group]
         train.append(np.flatnonzero(~held))
         validation.append(np.flatnonzero(held))
     longest = max(map(len, train))
@@ -57,6 +58,19 @@ def hold_out(
     for member, rows in enumerate(train):
         padded[member, : len(rows)] = rows
     return padded, validation
+
+
+def _without_rare_targets(held: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Do not hold out rows with a target that fewer than two other rows observe.
+
+    A target that training rows do not tell the units of cannot be validated.
+    """
+    if y.ndim == 1 or not has_nan(y):
+        return held
+    observed = ~np.isnan(y)
+    rare = np.count_nonzero(observed[~held], axis=0) < 2
+    less = held & ~observed[:, rare].any(axis=1)
+    return less if less.any() else held
 
 
 def _canonical_order(X: Any, y: np.ndarray) -> np.ndarray:

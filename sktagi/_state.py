@@ -129,7 +129,7 @@ def _network_1(
     noise_scale: Any,
     tails: np.ndarray | None,
 ) -> Network:
-    """Noise was (members, 1, n_noise), and the calibration three fields."""
+    """Make a network: noise was (members, 1, n_noise), and the calibration three fields."""
     noise_var = np.ascontiguousarray(noise_var.swapaxes(-1, -2))
     calibration = None
     if tails is not None or temperature != 1 or np.any(noise_scale != 1):
@@ -143,12 +143,12 @@ def _network_1(
 
 
 def _moments_1(weight: float, mean: np.ndarray, **others: Any) -> Moments:
-    """There was one weight for all columns."""
+    """Make statistics: there was one weight for all columns."""
     return Moments(np.full(len(mean), weight), mean, **others)
 
 
 def _origin_1(statistics: Any, rows_learned: np.ndarray, **others: Any) -> Origin:
-    """Units were a list of statistics, and there was one count for all targets."""
+    """Make an origin: statistics were a list, and there was one count for all targets."""
     x, y = (*statistics, None)[:2]
     n_noise = 1 if y is None else len(y.mean)
     rows_learned = rows_learned.repeat(n_noise, axis=1)

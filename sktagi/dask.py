@@ -115,23 +115,20 @@ def fit_shards(
     scaling = reduce(Scaling.joined, [s.estimator._scaling for s in summaries])
     dtype = np.result_type(*(s.dtype for s in summaries))
     net = fitted._draw_network(fitted.n_features_in_, dtype, member_rngs)
-    fitted._scaling = scaling
+    net.outputs = fitted._observation_model(scaling)
+    fitted._scaling, fitted._split_seed = scaling, estimator._split_seed
     shards = client.map(_standardised, shards, fitted=fitted, net=net, pure=False)
 
-    weights = [s.weight for s in summaries]
-    shares = np.broadcast_arrays(*(s.observed_share for s in summaries))
-    share = np.average(shares, axis=0, weights=weights)
-    offset = scaling.score_offset(share)
     cluster = _Cluster(client, fitted, net, shards, summaries, member_rngs)
     name = f"{type(fitted).__name__} on {len(shards)} shards"
-    progress = Progress(name, fitted.max_iter, offset, fitted.verbose, cluster.holds_out)
+    progress = Progress(name, fitted.max_iter, fitted.verbose, cluster.holds_out)
     with progress:
         history = train(net, cluster, fitted._plan(), on_epoch=progress)
-        if history.validation_scores and scaling.y is not None:
+        if history.validation_scores and fitted._scales_targets:
             cluster.calibrate(net)
         progress.close(history)
     fitted._warn_if_interrupted(history, stacklevel=3)
-    fitted._set_history(history, offset)
+    fitted._set_history(history)
     fitted._accept(net)
     fitted._begin(net, scaling, sum(s.n_rows for s in summaries))  # as whatever was merged
     return fitted
@@ -154,9 +151,10 @@ class _Summary(NamedTuple):
     dtype: np.dtype[Any]
     n_rows: int
     weight: float
-    observed_share: np.ndarray | float  # (n_targets,); 1: of all
+    n_observed: np.ndarray  # (n_targets,): rows that observe each target
     n_train: int
-    n_validation: np.ndarray  # (n_targets,): rows that every member can validate with, at least
+    n_held_out: int  # rows of every member, at least
+    n_validation: np.ndarray  # (n_targets,): rows of every member that observe a target, at least
 
 
 class _Learned(NamedTuple):
@@ -189,10 +187,10 @@ def _shard(block: Any, estimator: BaseTAGI, classes: Any, seed: int) -> _Shard:
     estimator = clone(estimator)
     data = estimator._validate_rows(
         X, y, sample_weight, None, None, first=True, incremental=True, classes=classes
-    ).positive()
+    )
     order, validation = estimator._split(data, np.random.RandomState(seed % (1 << 32)))
     estimator.n_samples_seen_ = 0
-    estimator._scaling = Scaling.empty(data.X, data.y)
+    estimator._scaling = estimator._empty_scaling(data)
     estimator._see(data, used=order)
     return _Shard(estimator, data, order, validation)
 
@@ -202,8 +200,8 @@ def _summary(shard: _Shard) -> _Summary:
     validation = [np.empty(0, int)] if shard.validation is None else shard.validation
     n_validation = np.min([n_observed(rows.y[numbers]) for numbers in validation], axis=0)
     return _Summary(
-        shard.estimator, rows.X.dtype, len(rows.weight), rows.weight.sum(), rows.observed_share(),
-        shard.order.shape[1], n_validation,
+        shard.estimator, rows.X.dtype, len(rows.weight), rows.weight.sum(), n_observed(rows.y),
+        shard.order.shape[1], min(map(len, validation)), n_validation,
     )  # fmt: skip
 
 
@@ -252,7 +250,7 @@ def _score(net: Network, data: Rows, validation: list[np.ndarray]) -> tuple[np.n
         for part in slices(len(numbers), BLOCK_ROWS):
             rows = data.take(numbers[part])
             mu_z, var_z = (a[0].astype(np.float64) for a in predict_moments(one, rows.x))
-            log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var, rows.y)
+            log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var), rows.y)
             total += np.einsum("n,gon->go", rows.weight, log_lik)
         sums.append(total)
         weights.append(data.weight[numbers].sum())
@@ -293,7 +291,7 @@ class _Cluster:
         self.shards = shards
         self.rngs = member_rngs if fitted.shuffle else None
         self.n_validation = np.sum([s.n_validation for s in summaries], axis=0)  # (n_targets,)
-        self.holds_out = bool(self.n_validation.any())
+        self.holds_out = any(s.n_held_out for s in summaries)
         total = sum(s.weight for s in summaries) if self.holds_out else None
         self.settings = fitted._settings(net, max(s.n_train for s in summaries), total)
         self._futures: list[Any] = []
@@ -415,4 +413,7 @@ def _checked_alike(summaries: list[_Summary]) -> Any:
             mine, theirs = (getattr(e, name, None) for e in (first, summary.estimator))
             if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
                 raise ValueError(f"Partitions differ in {name.strip('_')}: {mine} and {theirs}.")
+    unseen = np.flatnonzero(sum(summary.n_observed for summary in summaries) == 0)
+    if len(unseen):
+        raise ValueError(f"y has targets that no row observes: columns {unseen.tolist()}.")
     return copy(first)

@@ -376,7 +376,7 @@ def test_shards_may_be_fitted_again_in_memory(client):
 def threads():
     """A cluster of one thread of this process: what its worker does can be watched."""
     cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
     client = distributed.Client(cluster, set_as_default=False)
     yield client

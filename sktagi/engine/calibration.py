@@ -62,6 +62,7 @@ class HeldOut(NamedTuple):
     disagreement_of_others: np.ndarray  # without the member that holds a row out
     y: np.ndarray  # (rows, n_targets)
     weight: np.ndarray  # (rows,)
+    noise_ratio: np.ndarray  # (n_noise or 1, rows or 1): noise variance over that asked about
     counts: np.ndarray  # (members,): distinct rows of each
     row_weights: np.ndarray  # (n_targets, distinct rows): zero where not observed
 
@@ -83,9 +84,12 @@ def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> 
     means = predict_moments(net, held.x, held.errors)[0].astype(np.float64)
     var_z = []
     for temperature in TEMPERATURES:
-        tempered = replace(net, layers=[layer.tempered(temperature) for layer in net.layers])
+        tempered = net
+        if temperature != 1:
+            tempered = replace(net, layers=[layer.tempered(temperature) for layer in net.layers])
         moments = held_out_moments(tempered, data, validation)
         var_z.append(np.concatenate([var_z for _, _, var_z in moments], axis=-1))
+        del tempered, moments  # before those of the next temperature are made
     mu_z = means[owner, :, np.arange(len(owner))].T
     others = (np.arange(len(counts))[:, None] != owner)[:, None] / max(len(counts) - 1, 1)
     deviations = np.square(means - (others * means).sum(axis=0))
@@ -95,7 +99,8 @@ def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> 
     observed = ~np.isnan(np.atleast_2d(held.y.T))
     return HeldOut(
         mu_z, np.stack(var_z), 2 * means.var(axis=0), 2 * (others * deviations).sum(axis=0),
-        held.y, held.weight, np.array([len(np.unique(part)) for part in parts]),
+        held.y, held.weight, held.noise(np.ones((1, 1))),
+        np.array([len(np.unique(part)) for part in parts]),
         np.stack([np.bincount(row, held.weight * known) for known in observed]),
     )  # fmt: skip
 
@@ -116,8 +121,9 @@ def score_noise(held: HeldOut, outputs: ObservationModel, noise: np.ndarray) -> 
     scores = np.zeros(noise.shape[:-1])
     for part in slices(len(held.weight), BLOCK_ROWS):
         mu_z, y, weight = held.mu_z[:, part], held.y[part], held.weight[part]
+        ratio = held.noise_ratio if held.noise_ratio.shape[1] == 1 else held.noise_ratio[:, part]
         for score, var_z, tried in zip(scores, held.var_z[..., part], noise, strict=True):
-            var_y = held.disagreement[:, part] + var_z + tried
+            var_y = held.disagreement[:, part] + var_z + tried * ratio
             score += np.einsum("n,gon->go", weight, outputs.log_likelihood(mu_z, var_y, y))
     return scores
 
@@ -135,7 +141,7 @@ def sum_squares(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
 
 def _standardised(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
     """Return errors over their standard deviations; NaN where not observed."""
-    var = held.disagreement_of_others + held.var_z[chosen] + noise
+    var = held.disagreement_of_others + held.var_z[chosen] + noise * held.noise_ratio
     return (held.y.T - held.mu_z) / np.sqrt(var)
 
 

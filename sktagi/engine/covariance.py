@@ -27,7 +27,7 @@ from .fast import TINY, ZERO, Buffer, mean_of_columns, transposed
 from .passes import Tape, Units
 from .posterior import Layer
 from .rows import Copies
-from .sparse import matmul, product, weighted_gram
+from .sparse import outer, product, weighted_gram
 
 __all__ = [
     "HiddenCovariance", "RowVariance", "Workspace", "by_network", "hidden_covariance",
@@ -152,7 +152,7 @@ def summed_step(
     """
     layer, w, u = layers[-1], tape.weights[-1], tape.units[-1]
     step, std, scaled, through = work.step.shaped(4, *u.mu_z.shape)
-    _into(layer.var * matmul(u.mu_a, transposed(nu)), u.mu_a, step)
+    _into(layer.var * outer(u.mu_a, nu), u.mu_a, step)
     own = None
     if tape.units[0].var_a is not None:  # the errors of a row's inputs are in its variance alone
         own = u.var_z - product(layer.var, u.sq_a)
@@ -275,8 +275,7 @@ def _gram_of_outputs(
 
 def _sparse_gram_of_outputs(a: Any, weights: np.ndarray, outputs: np.ndarray | None) -> np.ndarray:
     columns = np.arange(weights.shape[1]) if outputs is None else outputs
-    rows = a.T
-    return np.stack([(rows.multiply(weights[:, k].T) @ a).toarray() for k in columns])
+    return np.stack([(a.multiply(weights[:, k].T) @ a.T).toarray() for k in columns])
 
 
 def _into(w: np.ndarray, a: Any, out: np.ndarray) -> np.ndarray:

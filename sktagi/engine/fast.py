@@ -1,6 +1,6 @@
 """What makes small products quick: typed scalars, memory used again, products, BLAS threads.
 
-Nothing here changes a number; everything here is measured by ``benchmarks speed``.
+Nothing here changes more than rounding; all of it is measured by ``benchmarks speed``.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class FullBatch(NamedTuple):
     x: np.ndarray  # (rows, n_in + 1)
     y: np.ndarray  # (rows, n_targets), or (rows,) class numbers
     weight: np.ndarray  # (rows,): positive
-    noise: np.ndarray | None  # (rows, n_noise): over the network's; None: 1
+    noise_ratio: np.ndarray | None  # (rows, n_noise): of Rows
     cov_x: np.ndarray | None  # (rows or 1, n_in, n_in)
 
     @classmethod
@@ -84,7 +84,7 @@ class FullBatch(NamedTuple):
             _dense(rows.x).astype(np.float64),
             rows.y,
             rows.weight.astype(np.float64),
-            rows.noise,
+            rows.noise_ratio,
             None if rows.errors is None else rows.errors.covariances(),
         )
 
@@ -93,8 +93,8 @@ class FullBatch(NamedTuple):
         cov_x = self.cov_x
         if cov_x is not None and len(cov_x) > 1:
             cov_x = cov_x[part]
-        noise = None if self.noise is None else self.noise[part]
-        return FullBatch(self.x[part], self.y[part], self.weight[part], noise, cov_x)
+        ratio = None if self.noise_ratio is None else self.noise_ratio[part]
+        return FullBatch(self.x[part], self.y[part], self.weight[part], ratio, cov_x)
 
 
 # Size
@@ -238,11 +238,11 @@ def condition(
     outputs: ObservationModel,
     rows: FullBatch,
     noise_var: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, Message]:
+) -> tuple[np.ndarray, np.ndarray, Message, np.ndarray]:
     """Condition the posterior on rows in place (Eq. 14-16), all of them at once.
 
-    ``noise_var`` is (n_noise, rows or 1). Returns the rows' moments before that, and the message,
-    all (n_out, rows).
+    ``noise_var`` is (n_noise, rows or 1). Returns the rows' moments before that, the message, whose
+    kappa is not needed here, and the noise of the sites, all (n_out, rows).
     """
     mu_z, cov_z, tape = forward(layers, activation, rows.x, rows.cov_x)
     n_rows, n_out = mu_z.shape
@@ -264,7 +264,7 @@ def condition(
     nu, leverage = np.zeros((2, *target.shape))
     row, node = np.nonzero(weight.T > 0)  # what is observed
     if not len(row):
-        return mu_z.T, var_z, Message(nu, np.empty(0), leverage)
+        return mu_z.T, var_z, Message(nu, np.empty(0), leverage), noise
     scale = np.sqrt(weight / noise)[node, row]
     # In units of the noise, Sigma_Y = I + K: divided by nothing small, and always invertible.
     cov_y = cov[row[:, None], row, node[:, None], node] * (scale[:, None] * scale)
@@ -288,7 +288,7 @@ def condition(
         gain = layer.cov @ by_theta.reshape(len(layer.cov), -1)[:, there] @ root.T
         layer.mu[...] += (gain @ whitened).reshape(layer.mu.shape)
         _subtract(layer.cov, gain, stretch)
-    return mu_z.T, var_z, Message(nu, np.empty(0), leverage)
+    return mu_z.T, var_z, Message(nu, np.empty(0), leverage), noise
 
 
 def _whitening(cov: np.ndarray) -> np.ndarray:
@@ -376,17 +376,19 @@ def learn_full(
     for part in [slice(None)] if joint else [slice(i, i + 1) for i in range(n_rows)]:
         given = batch.take(part)
         noise_var = net.noise_var[member]
-        if given.noise is not None:
-            noise_var = noise_var * given.noise.T
+        if given.noise_ratio is not None:
+            noise_var = noise_var * given.noise_ratio.T
         # Means and covariances change together, or not at all if something interrupts.
         changed = _copied(posterior(layers, member))
-        mu_z, var_z, message = condition(changed, net.activation, net.outputs, given, noise_var)
+        mu_z, var_z, message, noise = condition(
+            changed, net.activation, net.outputs, given, noise_var
+        )
         for layer, new in zip(layers, changed, strict=True):
             layer.mu[member], layer.cov[member] = new.mu, new.cov
         log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
         log_lik += given.weight @ log_density.sum(axis=-2)
-        moment = noise_moment(message, noise_var, given.weight)
-        moments.append(moment if given.noise is None else moment / given.noise.T)
+        moment = noise_moment(message, noise, given.weight)
+        moments.append(moment if given.noise_ratio is None else moment / given.noise_ratio.T)
     if net.noise_is_learned:
         observed = net.outputs.targets(batch.y, np.float64).observed
         weight = batch.weight[None]

@@ -40,6 +40,11 @@ class InputErrors(NamedTuple):
         return self.values.ndim == 3
 
     @property
+    def is_shared(self) -> bool:
+        """Whether one row stands for all."""
+        return self.values.shape[0] == 1
+
+    @property
     def rank(self) -> int:
         """The rank that the covariance of a row's errors may have, at least 1."""
         if sparse.issparse(self.values):
@@ -48,7 +53,7 @@ class InputErrors(NamedTuple):
 
     def take(self, rows: Any) -> InputErrors:
         """Return the errors of some rows: numbers (..., n), a mask or a slice."""
-        if self.values.shape[0] == 1:
+        if self.is_shared:
             return self
         return InputErrors(self.values[rows])
 
@@ -72,12 +77,6 @@ class InputErrors(NamedTuple):
         """Return the errors as an array."""
         return InputErrors(self.values.toarray()) if sparse.issparse(self.values) else self
 
-    def by_input(self) -> Any:
-        """Return the variances as (..., n_in, rows or 1), for a pass."""
-        if sparse.issparse(self.values):
-            return self.values.T
-        return transposed(self.values)
-
     def covariances(self) -> np.ndarray:
         """Return float64 covariance matrices (n or 1, n_in, n_in)."""
         values = self.to_dense().values.astype(np.float64)
@@ -89,7 +88,8 @@ def forward_uncertain(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of the outputs, (members, n_out, rows).
 
-    ``x`` (n_in + 1, rows) is dense or sparse. F is (members, rank, n, rows) for a layer of n units.
+    ``x`` is dense (n_in + 1, rows) or sparse (rows, n_in + 1). F is (members, rank, n, rows) for a
+    layer of n units.
     """
     first = layers[0]
     var_x, factor = _first_factor(errors, first.mu[..., :-1, :])
@@ -117,7 +117,7 @@ def _first_factor(errors: InputErrors, weights: np.ndarray) -> tuple[Any, np.nda
         columns, entries = _entries(values)  # (rows, rank)
         of_rows = weights[..., columns, :]  # (members, rows, rank, n_out)
         factor = np.sqrt(entries)[..., None] * of_rows
-        return values.T, np.moveaxis(factor, -3, -1)
+        return values, np.moveaxis(factor, -3, -1)
     if not errors.are_covariances:
         return values.T, weights[..., None] * np.sqrt(values.T)[:, None, :]
     roots, vectors = np.linalg.eigh(values.astype(np.float64))

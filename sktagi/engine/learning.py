@@ -59,8 +59,8 @@ class Learner:
     def learn(self, data: Rows, order: np.ndarray) -> np.ndarray:
         """Learn rows in the ``order`` (members, n), once; returns mean log-likelihoods (members,).
 
-        They are those of each batch before it was learned. The number -1 is padding: it takes the
-        last row along, without weight.
+        They are those of each batch before it was learned. The number -1 is padding: a row without
+        weight.
         """
         if self.net.is_full:
             return self._learn_full(data, order)
@@ -136,13 +136,13 @@ class Learner:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Forward, observe, backward; with ``retained_next`` forget for the batch to come."""
         layers: Any = net.layers
-        tape = self._tapes.get(batch.x.shape[-1]) or self._new_tape(layers, batch)
+        tape = self._tapes.get(batch.value.shape[-1]) or self._new_tape(layers, batch)
         mu_z, var_z, _ = forward(layers, net.activation, batch.x, batch.var_x, tape)
         noise_var = net.noise_var.astype(self._dtype)
         if noise_var.size == 1:
             noise_var = noise_var.reshape(())  # quicker to add
-        if batch.noise is not None:
-            noise_var = noise_var * batch.noise
+        if batch.noise_ratio is not None:
+            noise_var = noise_var * batch.noise_ratio
         sites = net.outputs.sites(mu_z, var_z, batch.value, noise_var)
         if self._work is None or tape.n_rows == 1:
             message = independent(mu_z, var_z, sites, batch.observed_weight, tape.message)
@@ -153,8 +153,8 @@ class Learner:
             message = guarded(layers, tape, batch, sites, self._work)
         if net.noise_is_learned:
             moment = noise_moment(message, sites[1], batch.observed_weight)
-            if batch.noise is not None:
-                moment /= batch.noise
+            if batch.noise_ratio is not None:
+                moment /= batch.noise_ratio
             learn_noise(net, moment, batch.weight, batch.observed_weight)
         one_row = _is_one_row(batch.weight, tape.n_rows)
         backward(layers, tape, message.nu, message.kappa, one_row, retained_next)
@@ -203,7 +203,10 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
     log_lik = Learner(net, settings).learn(data, order)
     if net.noise_is_learned and net.calibration is not None:
-        totals = np.add.reduceat(data.weight, np.arange(0, n_rows, settings.batch_size))
+        weight = data.weight[:, None]
+        if data.y.ndim == 2:  # what observes each target
+            weight = weight * ~np.isnan(data.y)
+        totals = np.add.reduceat(weight, np.arange(0, n_rows, settings.batch_size)).T
         scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
         net.calibration = net.calibration._replace(noise_scale=scale)
     return log_lik

@@ -105,9 +105,9 @@ def share_left(
     """Return the share of the noise (n_noise, 1) that was there before some batches.
 
     ``noise_before`` and ``rows_before`` are ``noise_var`` and ``rows_learned`` of then, ``totals``
-    (batches,) the weights of the batches.
+    (n_noise, batches) the weights in each batch that observe a target.
     """
-    steps = pace(totals, rows_before + np.cumsum(totals, dtype=np.float64))
+    steps = pace(totals, rows_before + np.cumsum(totals, axis=-1, dtype=np.float64))
     kept = (1 - steps).prod(axis=-1, keepdims=True)  # (members, n_noise, 1)
     left = (kept * noise_before).mean(axis=0) / net.noise_var.mean(axis=0)
     return np.minimum(left, 1)

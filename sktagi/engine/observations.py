@@ -67,11 +67,15 @@ class ObservationModel(Protocol):
 
 
 class Gaussian:
-    """Targets that are the outputs plus noise; NaN is a target that is not observed."""
+    """Targets that are the outputs plus noise; NaN is a target that is not observed.
 
-    def __init__(self, n_outputs: int):
+    Likelihoods are those of targets that are ``scale`` (n_outputs,) times as large.
+    """
+
+    def __init__(self, n_outputs: int, scale: np.ndarray | None = None):
         self.n_outputs = n_outputs
         self.n_noise = n_outputs
+        self._log_scale = None if scale is None else np.log(scale)[:, None]
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
         """Translate y (..., rows, n_outputs)."""
@@ -91,6 +95,8 @@ class Gaussian:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
         y = y.swapaxes(-1, -2)
         log_lik = log_density(y, mu_z, var_y)
+        if self._log_scale is not None:
+            log_lik = log_lik - self._log_scale
         return np.where(np.isnan(y), 0, log_lik) if has_nan(y) else log_lik
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from .activations import Activation
 from .fast import EPS, ONE, product_over, transposed
 from .posterior import Layer, forget
-from .sparse import matmul, product, squared
+from .sparse import outer, product, squared
 
 __all__ = ["Tape", "Units", "Weights", "backward", "forward"]
 
@@ -48,7 +48,7 @@ class Weights:
 class Units:
     """What enters a layer and what leaves it: written by the forward pass, read by the backward."""
 
-    mu_a: Any  # (..., n_in + 1, rows): means, the last of them 1; sparse in the first layer
+    mu_a: Any  # (..., n_in + 1, rows): means, the last of them 1; sparse inputs: (rows, n_in + 1)
     sq_a: Any  # (..., n_in + 1, rows): mu_a squared
     second: np.ndarray  # (..., n_in + 1, rows): E[a^2] = mu_a^2 + var_a
     inner: tuple[np.ndarray, ...]  # (..., n_in, rows): these three without the unit of the bias
@@ -122,21 +122,21 @@ def forward(
 ) -> tuple[np.ndarray, np.ndarray, Tape]:
     """Return mean and variance of the outputs, and what the backward pass needs.
 
-    ``x`` (..., n_in + 1, rows) ends with ones; it may be sparse. ``var_x`` (..., n_in, rows or 1)
-    is the variance of uncertain inputs (Eq. 7). A ``tape`` belongs to these layers; of sparse rows,
-    the first may be a part of its own. The moments are arrays of the tape: they last until it is
-    used again.
+    ``x`` is (..., n_in + 1, rows) and ends with ones, or sparse (rows, n_in + 1). ``var_x``
+    (..., n_in, rows or 1), or sparse too, is the variance of uncertain inputs (Eq. 7). A ``tape``
+    belongs to these layers; of sparse rows, the first layer may hold only the features that occur.
+    The moments are arrays of the tape: they last until it is used again.
     """
     if tape is None:
-        lead = np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2])
-        tape = Tape(layers, lead, x.shape[-1])
+        n_rows = x.shape[-1] if isinstance(x, np.ndarray) else x.shape[0]
+        tape = Tape(layers, np.broadcast_shapes(layers[0].mu.shape[:-2], x.shape[:-2]), n_rows)
     dot = tape.dot
     mu_z, var_z = _enter(layers[0], tape, x, var_x)
     for w, u in tape.upwards:
-        mu_a, sq_a, second = u.inner
-        activation(mu_z, var_z, mu_a, u.var_a, u.jac)  # Eq. 11-12
+        inner_mu, inner_sq, inner_second = u.inner
+        activation(mu_z, var_z, inner_mu, u.var_a, u.jac)  # Eq. 11-12
         np.square(u.mu_a, out=u.sq_a)
-        np.add(sq_a, u.var_a, out=second)  # E[a^2]
+        np.add(inner_sq, u.var_a, out=inner_second)  # E[a^2]
         mu_z = dot(w.mu_t, u.mu_a, u.mu_z)  # Eq. 8-9
         var_z = dot(w.var_t, u.second, u.var_z)  # Eq. 10: S' E[a^2] + (W^2)' var_a
         var_z += dot(w.sq_inner_t, u.var_a, u.from_var)
@@ -144,7 +144,7 @@ def forward(
 
 
 def _enter(layer: Layer, tape: Tape, x: Any, var_x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Eq. 8-10 for the first layer, whose units are the inputs."""
+    """Compute Eq. 8-10 for the first layer, whose units are the inputs."""
     u, w = tape.units[0], tape.weights[0]
     u.mu_a, u.var_a = x, var_x
     if isinstance(x, np.ndarray):
@@ -198,12 +198,12 @@ def _update(
     one_row: bool | np.ndarray,
     retained_next: np.ndarray | None,
 ) -> None:
-    """Eq. 16 for the parameters of a layer, a block of rows of the weight matrix at a time."""
-    nu, kappa = transposed(nu), transposed(kappa)
+    """Apply Eq. 16 to the parameters of a layer, a block of rows of the weight matrix at a time."""
     if not isinstance(u.mu_a, np.ndarray):
-        d_mu, d_var = matmul(u.mu_a, nu), matmul(u.sq_a, kappa)
+        d_mu, d_var = outer(u.mu_a, nu), outer(u.sq_a, kappa)
         _update_block(layer, w.sq, d_mu, d_var, one_row, retained_next)
         return
+    nu, kappa = transposed(nu), transposed(kappa)
     n_in, n_out = layer.mu.shape[-2:]
     if u.d_mu is None:
         size = layer.mu.size
@@ -238,7 +238,7 @@ def _update_block(
     """Add the changes of some parameters; ``d_mu`` and ``d_var`` hold mu_a nu' and sq_a kappa'."""
     mu, var = layer.mu, layer.var
     d_mu *= var
-    mu += d_mu
+    mu += d_mu  # Eq. 16
     d_var *= var  # F: the share of its variance that a parameter loses
     # One row, exact: S (1 - F). F < 1, but may round to 1, when 1 - F is below epsilon.
     # Several: S / (1 + F), the same to first order, which stays positive for any F.

@@ -12,6 +12,7 @@ from .inputs import InputErrors, forward_uncertain
 from .passes import Tape, forward
 from .posterior import Layer, Network
 from .rows import Rows, slices
+from .sparse import by_input
 
 __all__ = ["block_rows", "held_out_moments", "predict_moments"]
 
@@ -42,13 +43,14 @@ def predict_moments(
         if net.is_full:
             mu[here], var[here] = predict_full(net, block, block_errors)
             continue
-        layers = cast("list[Layer]", net.layers)
-        block = block.T
+        layers, n_block = cast("list[Layer]", net.layers), block.shape[0]
+        block = by_input(block)
         if block_errors is not None:
             mu[here], var[here] = forward_uncertain(layers, net.activation, block, block_errors)
             continue
-        if tape is None or tape.n_rows != block.shape[1]:
-            tape = Tape(layers, (net.n_members,), block.shape[1], learning=False)
+        if tape is not None and tape.n_rows != n_block:
+            tape = None  # its memory is free before the next is made
+        tape = tape or Tape(layers, (net.n_members,), n_block, learning=False)
         mu[here], var[here], _ = forward(layers, net.activation, block, tape=tape)
     return mu, var
 

@@ -13,6 +13,7 @@ import numpy as np
 from .inputs import InputErrors
 from .keys import row_keys
 from .observations import Targets
+from .sparse import by_input
 
 __all__ = ["Batch", "Copies", "Rows", "iterate_batches", "n_observed", "slices"]
 
@@ -27,7 +28,7 @@ class Rows(NamedTuple):
     y: np.ndarray  # (n, n_targets), NaN where not observed, or (n,) class numbers
     weight: np.ndarray  # (n,)
     errors: InputErrors | None = None  # of x; None: exact
-    noise: np.ndarray | None = None  # (n, n_noise): noise variance over the network's; None: 1
+    noise_ratio: np.ndarray | None = None  # (n, n_noise): noise variance over noise_var; None: 1
     keys: np.ndarray | None = None  # (n,): equal for copies of a row
 
     def with_keys(self) -> Rows:
@@ -43,9 +44,13 @@ class Rows(NamedTuple):
             self.y[order],
             self.weight[order],
             None if self.errors is None else self.errors.take(order),
-            None if self.noise is None else self.noise[order],
+            None if self.noise_ratio is None else self.noise_ratio[order],
             None if self.keys is None else self.keys[order],
         )
+
+    def noise(self, noise_var: np.ndarray) -> np.ndarray:
+        """Return the noise variances of these rows, (..., n_noise, rows or 1)."""
+        return noise_var if self.noise_ratio is None else noise_var * self.noise_ratio.T
 
     @property
     def entries(self) -> int:
@@ -57,13 +62,13 @@ class Rows(NamedTuple):
 class Batch(NamedTuple):
     """Rows that are learned at once, for each member its own; rows are the last axis."""
 
-    x: Any  # (..., n_in + 1, rows): dense or sparse
-    var_x: Any  # (..., n_in, rows or 1): variances of the inputs; None: exact
+    x: Any  # (..., n_in + 1, rows); or sparse, (rows, n_in + 1)
+    var_x: Any  # (..., n_in, rows or 1), or sparse: variances of the inputs; None: exact
     value: np.ndarray  # (..., n_outputs, rows): of the targets
     outputs: np.ndarray | None  # (..., n_observed, rows): of which outputs, if these are few
     weight: np.ndarray | None  # (..., 1, rows): of the rows; None: all are 1
     observed_weight: np.ndarray | None  # (..., n_outputs or 1, rows): zero where not observed
-    noise: np.ndarray | None  # (..., n_noise, rows): over the network's; None: 1
+    noise_ratio: np.ndarray | None  # (..., n_noise, rows): of Rows
     copies: Copies | None
 
 
@@ -81,10 +86,10 @@ def slices(n_rows: int, size: int) -> Iterator[slice]:
 def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[slice, Batch]]:
     """Yield the batches of rows (..., n), and where each stands among them."""
     is_dense = isinstance(rows.x, np.ndarray)
-    x = rows.x.swapaxes(-1, -2) if is_dense else rows.x
-    var_x = None if rows.errors is None else rows.errors.by_input()
-    same_errors = var_x is None or var_x.shape[-1] == 1
-    noise = None if rows.noise is None else rows.noise.swapaxes(-1, -2)
+    x = by_input(rows.x)
+    var_x = None if rows.errors is None else by_input(rows.errors.values)
+    same_errors = rows.errors is None or rows.errors.is_shared
+    ratio = None if rows.noise_ratio is None else by_input(rows.noise_ratio)
     plain = (rows.weight == 1).all()
     has_copies = _batches_with_copies(rows.keys, size)
     value, observed, outputs = targets
@@ -100,21 +105,21 @@ def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[s
         yield (
             part,
             Batch(
-                x[..., part] if is_dense else x[part].T,
-                var_x if same_errors else _columns(var_x, part),
+                x[..., part] if is_dense else x[part],
+                var_x if same_errors else _of_rows(var_x, part),
                 value[..., part],
                 None if outputs is None else outputs[..., part],
                 weight,
                 observed_weight,
-                None if noise is None else noise[..., part],
+                None if ratio is None else ratio[..., part],
                 _copies(rows.keys, part) if has_copies and has_copies[number] else None,
             ),
         )
 
 
-def _columns(values: Any, part: slice) -> Any:
-    """Return some columns of an array or of a sparse matrix."""
-    return values[..., part] if isinstance(values, np.ndarray) else values[:, part]
+def _of_rows(values: Any, part: slice) -> Any:
+    """Return what belongs to some rows, dense or sparse."""
+    return values[..., part] if isinstance(values, np.ndarray) else values[part]
 
 
 def _batches_with_copies(keys: np.ndarray | None, size: int) -> list[bool]:

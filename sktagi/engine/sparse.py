@@ -1,7 +1,8 @@
 """Sparse rows: products with them, and batches in which only the features that occur take part.
 
-In the engine a sparse matrix of inputs is (n_in, rows), a CSC array that shares its entries with
-the CSR rows that came in. It is the same for all networks of a stack.
+A sparse matrix of inputs stays as it comes in, CSR with rows first, which is what products of SciPy
+want; it is the same for all networks of a stack. Functions here take dense inputs (n_in, rows) and
+sparse ones (rows, n_in).
 """
 
 from __future__ import annotations
@@ -14,44 +15,54 @@ from scipy import sparse
 from .fast import transposed
 from .posterior import Layer, forget
 
-__all__ = ["Features", "matmul", "product", "squared", "weighted_gram"]
+__all__ = ["Features", "by_input", "outer", "product", "squared", "weighted_gram"]
 
 
-def matmul(a: Any, b: np.ndarray) -> np.ndarray:
-    """Return a @ b for each network; ``a`` is dense or sparse."""
-    if isinstance(a, np.ndarray) or b.ndim == 2:
-        return a @ b
-    return np.stack([a @ part for part in b])
+def by_input(rows: Any) -> Any:
+    """Turn dense rows (..., rows, n_in) into (..., n_in, rows); leave sparse ones."""
+    return transposed(rows) if isinstance(rows, np.ndarray) else rows
 
 
 def product(w: np.ndarray, a: Any) -> np.ndarray:
-    """Return w' a for each network; ``a`` is dense or sparse."""
-    return transposed(w) @ a if isinstance(a, np.ndarray) else transposed(matmul(a.T, w))
+    """Return w' a for each network, (..., n_out, rows)."""
+    if isinstance(a, np.ndarray):
+        return transposed(w) @ a
+    return transposed(_matmul(a, w))
+
+
+def outer(a: Any, nu: np.ndarray) -> np.ndarray:
+    """Return a nu' for each network, summed over rows, (..., n_in, n_out)."""
+    nu_t = transposed(nu)
+    return a @ nu_t if isinstance(a, np.ndarray) else _matmul(a.T, nu_t)
+
+
+def _matmul(a: Any, b: np.ndarray) -> np.ndarray:
+    return a @ b if b.ndim == 2 else np.stack([a @ part for part in b])
 
 
 def squared(a: Any) -> Any:
-    """Return the elementwise square, dense or sparse."""
+    """Return the elementwise square."""
     return np.square(a) if isinstance(a, np.ndarray) else _with_values(a, np.square(a.data))
 
 
 def weighted_gram(a: Any, weights: np.ndarray) -> np.ndarray:
-    """Return sum_k weights_k a_ki a_kj of a sparse ``a``, for each network."""
+    """Return sum_k weights_k a_ik a_jk of sparse rows, for each network."""
     if weights.ndim > 1:
         return np.stack([weighted_gram(a, part) for part in weights])
     scaled = _with_values(a, a.data * np.sqrt(weights)[a.indices])
-    return (scaled.T @ scaled).toarray()
+    return (scaled @ scaled.T).toarray()
 
 
 def _with_values(a: Any, values: np.ndarray) -> Any:
-    return sparse.csc_array((values, a.indices, a.indptr), shape=a.shape)
+    return sparse.csr_array((values, a.indices, a.indptr), shape=a.shape)
 
 
 class Features:
     """The parameters of the first layer, of which a batch fetches a few and puts them back.
 
     The others wait. They forget when they are fetched, or at the end: ``elapsed`` (batches,) are
-    the half-lives until each batch, or None, and ``forgotten`` tells how far each feature has been
-    brought. Arrays lie row by row in memory, as ``draw_prior`` makes them.
+    the half-lives that have passed until each batch, or None, and ``forgotten`` those that the
+    parameters of each feature have followed. Arrays are C-contiguous, as ``draw_prior`` makes them.
     """
 
     def __init__(self, layer: Layer, elapsed: np.ndarray | None):
@@ -68,8 +79,8 @@ class Features:
         touched = np.flatnonzero(self._occurs)
         self._occurs[touched] = False
         self._place[touched] = np.arange(len(touched))
-        shape = len(touched), x.shape[1]
-        x = sparse.csc_array((x.data, self._place[x.indices], x.indptr), shape=shape)
+        shape = x.shape[0], len(touched)
+        x = sparse.csr_array((x.data, self._place[x.indices], x.indptr), shape=shape)
         if self._fetched is None or self._fetched.shape[1] < len(touched):
             n_out, dtype = self.layer.mu.shape[1], self.layer.mu.dtype
             self._fetched = np.empty((2, 5 * len(touched) // 4, n_out), dtype)

@@ -233,7 +233,7 @@ def validate(
             if enough.any():
                 best = best_noise(net, rows, mu_z, var_z, noise_var[member])
                 noise_var[member] = np.where(enough[:, None], best, noise_var[member])
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise_var[member], rows.y)
+        log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var[member]), rows.y)
         scores[member] = rows.weight @ log_lik.sum(axis=-2) / rows.weight.sum()
     return scores, noise_var
 
@@ -245,7 +245,7 @@ def best_noise(
     mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
 
     def score(noise: np.ndarray) -> np.ndarray:
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + noise, rows.y)
+        log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise), rows.y)
         return np.einsum("n,gon->go", rows.weight, log_lik)
 
     return search_noise(score, noise_var)[0]

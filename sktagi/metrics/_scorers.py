@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,16 +10,9 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._any_estimator import fitted_part, mean_and_std
-from .._input import check_weight
+from .._input import MatrixLike, check_weight
 from .._labels import as_labels, class_numbers
 from ._scores import calibration_error, gaussian_crps, gaussian_log_likelihood, interval_score
-
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from scipy import sparse
-
-    MatrixLike: TypeAlias = ArrayLike | sparse.sparray | sparse.spmatrix
 
 __all__ = [
     "calibration_scorer",

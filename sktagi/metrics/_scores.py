@@ -12,15 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, ndtr, ndtri
-from sklearn.utils import assert_all_finite, check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 
-from .._input import check_coverage, check_weight
+from .._input import check_coverage, check_targets, check_weight
 from ..engine.observations import log_density_of_std
 
 __all__ = [
     "calibration_error",
     "check_predictions",
-    "check_targets",
     "gaussian_crps",
     "gaussian_log_likelihood",
     "interval_coverage",
@@ -28,8 +27,6 @@ __all__ = [
     "needed_coverage",
     "probability_integral_transform",
 ]
-
-SHOWN_ROWS = 5  # an error message names at most this many rows
 
 
 def gaussian_log_likelihood(
@@ -345,28 +342,6 @@ def check_predictions(
     columns = (len(mu), -1)
     weight = check_weight(sample_weight, len(mu))
     return y.reshape(columns), mu.reshape(columns), sigma.reshape(columns), weight
-
-
-def check_targets(y: ArrayLike, name: str) -> np.ndarray:
-    """Return targets as float64, of shape (n,) or (n, n_targets).
-
-    NaN is allowed in some of several targets, where it means "not observed". Every row must have an
-    observed target.
-    """
-    values = check_array(
-        _at_least_1d(y), ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan",
-        input_name=name,
-    )  # fmt: skip
-    if values.ndim == 1 or values.shape[1] == 1:
-        assert_all_finite(values, input_name=name)
-        return values
-    empty = np.flatnonzero(np.isnan(values).all(axis=1))
-    if len(empty):
-        shown = ", ".join(map(str, empty[:SHOWN_ROWS])) + (
-            ", ..." if len(empty) > SHOWN_ROWS else ""
-        )
-        raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
-    return values
 
 
 def _at_least_1d(values: ArrayLike) -> ArrayLike:

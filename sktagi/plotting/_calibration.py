@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-    from ..metrics._scorers import MatrixLike
+    from .._input import MatrixLike
 
 __all__ = ["IntervalCalibrationDisplay"]
 

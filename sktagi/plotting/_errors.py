@@ -15,7 +15,7 @@ from ._common import draw_on, name_of, observed_rows, one_target
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..metrics._scorers import MatrixLike
+    from .._input import MatrixLike
 
 __all__ = ["ErrorDisplay"]
 

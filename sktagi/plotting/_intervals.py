@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from .._any_estimator import mean_and_std, own_interval
-from .._input import check_coverage
-from ..metrics._scores import check_targets
+from .._input import check_coverage, check_targets
 from ._common import (
     check_index,
     column,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-    from ..metrics._scorers import MatrixLike
+    from .._input import MatrixLike
 
 __all__ = ["PredictionIntervalDisplay"]
 
