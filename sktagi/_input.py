@@ -107,13 +107,18 @@ def check_targets(y: Any, name: str) -> np.ndarray:
 
 def missing_targets(y: Any) -> np.ndarray | None:
     """Return a table of several targets as float64 if some are NaN; None otherwise."""
-    shape = getattr(y, "shape", None) or np.shape(y)
-    if len(shape) != 2 or shape[1] < 2 or sparse.issparse(y):
+    if sparse.issparse(y):
+        return None
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    if len(shape) != 2 or shape[1] < 2:
         return None
     values = check_array(y, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
-    if values.dtype.kind not in "fiub":
+    if values.dtype.kind not in "fiubO":
         return None  # refused elsewhere, with the reason
-    values = values.astype(np.float64)
+    try:
+        values = values.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
     missing = np.isnan(values)
     if not missing.any():
         return None

@@ -30,8 +30,8 @@ def with_ones(x, dtype=np.float64):
 
 
 def columns(x):
-    """Arrays (..., rows, units) as (..., units, rows), and the reverse; dense or sparse."""
-    return x.swapaxes(-1, -2) if isinstance(x, np.ndarray) else x.T
+    """Arrays (..., rows, units) as (..., units, rows), and the reverse; sparse rows as they are."""
+    return x.swapaxes(-1, -2) if isinstance(x, np.ndarray) else x
 
 
 def random_layers(sizes, seed=0, members=None, dtype=np.float64):

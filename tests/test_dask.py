@@ -235,7 +235,9 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         shards = [sktagi.dask._Shard(None, rows.take(cut), None, held) for cut, held in cuts]
         shards.append(shards[0]._replace(validation=None))
         net, expected = model._net.copy(), model._net.copy()
-        summary = sktagi.dask._Summary(None, None, 100, 100.0, np.ones(1), 67, np.array([33]))
+        summary = sktagi.dask._Summary(
+            None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33])
+        )
         sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, []).calibrate(net)
         calibrate(expected, rows, everything)
         found, expected = net.calibration, expected.calibration
@@ -515,5 +517,5 @@ def test_shards_refuse_rows_without_any_target(client):
 
     X, Y = incomplete_rows(200)
     Y[150] = np.nan
-    with pytest.raises(ValueError, match="1 rows with no observed target"):
+    with pytest.raises(ValueError, match="rows with no observed target"):
         fit_shards(TAGIRegressor(**PARAMS), *chunked_targets(X, Y, 2))

@@ -96,7 +96,7 @@ def test_a_stdout_that_only_writes_gets_plain_lines(monkeypatch, verbose):
 
 
 def test_a_shorter_line_leaves_nothing_of_the_longer_one_before(terminal):
-    progress = Progress("Model", 3, 0.0, 1, True)
+    progress = Progress("Model", 3, 1, True)
     progress(History([-1234.5678], [-1234.5678], np.array([1])))
     progress(History([-1234.5678, 1.0], [-1234.5678, 2.0], np.array([2])))
     assert re.fullmatch(
@@ -112,7 +112,7 @@ def test_fast_epochs_do_not_flood_a_terminal(terminal, monkeypatch):
 
 
 def test_an_error_begins_on_a_line_of_its_own(terminal):
-    with suppress(ZeroDivisionError), Progress("Model", 3, 0.0, 1, False) as progress:
+    with suppress(ZeroDivisionError), Progress("Model", 3, 1, False) as progress:
         progress(History([-1.0]))
         raise ZeroDivisionError
     assert terminal.screen[-1] == ""
@@ -138,7 +138,7 @@ def test_a_log_gets_few_lines_at_growing_intervals(capsys):
 def test_slow_epochs_get_a_line_a_minute_in_a_log(capsys, monkeypatch):
     clock = 0.0
     monkeypatch.setattr(_progress.time, "perf_counter", lambda: clock)
-    progress = Progress("Model", 30, 0.0, 1, False)
+    progress = Progress("Model", 30, 1, False)
     for epoch in range(1, 16):
         clock += 45.0
         progress(History([0.0] * epoch))
@@ -162,7 +162,7 @@ def test_the_last_line_says_why_training_ended(capsys):
     assert "no further gain after 3 epochs" in capsys.readouterr().out
     fit(verbose=1, max_iter=0)
     assert "all epochs done after 0 epochs" in capsys.readouterr().out
-    progress = Progress("Model", 5, 0.0, 1, True)
+    progress = Progress("Model", 5, 1, True)
     progress.close(History([0.0], interrupted=True))
     assert "interrupted after 1 epochs" in capsys.readouterr().out
     progress.close(History([0.0], stopped=True))

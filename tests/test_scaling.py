@@ -162,7 +162,7 @@ def test_values_too_large_to_standardise_are_refused_beside_missing_ones(size):
 def test_scaling_of_missing_targets_there_and_back():
     y, weight = incomplete()
     X = np.random.default_rng(2).normal(size=(80, 3))
-    scaling = Scaling.empty(X, y).updated(X, y, weight)
+    scaling = Scaling.empty(X, y.shape[1]).updated(X, y, weight)
     targets = scaling.targets(y, np.float64)
     np.testing.assert_array_equal(np.isnan(targets), np.isnan(y))
     known = ~np.isnan(targets[:, 0])
@@ -170,11 +170,12 @@ def test_scaling_of_missing_targets_there_and_back():
     back, var = scaling.original(targets.T, np.ones(targets.T.shape))
     np.testing.assert_allclose(back.T, y, rtol=1e-12)
     np.testing.assert_allclose(var[:, 0], np.square(scaling.y.scale))
-    parts = Scaling.empty(X, y)
+    parts = Scaling.empty(X, y.shape[1])
     for rows in np.split(np.arange(80), [5, 33]):
         parts = parts.updated(X[rows], y[rows], weight[rows])
     halves = [
-        Scaling.empty(X, y).updated(X[s], y[s], weight[s]) for s in (slice(30), slice(30, 80))
+        Scaling.empty(X, y.shape[1]).updated(X[s], y[s], weight[s])
+        for s in (slice(30), slice(30, 80))
     ]
     joined = halves[0].joined(halves[1])
     for other in (parts, joined):
@@ -182,14 +183,6 @@ def test_scaling_of_missing_targets_there_and_back():
             assert_equal_moments(mine, theirs)
     for mine, theirs in zip(joined.without(halves[0]), halves[1], strict=True):
         assert_equal_moments(mine, theirs, rtol=1e-8)
-
-
-def test_offset_of_scores_counts_a_target_as_often_as_it_is_observed():
-    y, weight = incomplete()
-    scaling = Scaling.empty(y, y).updated(np.zeros((80, 4)), y, weight)
-    share = np.array([0.7, 0.5, 0.2, 0.0])
-    expected = -(share[:3] * np.log(scaling.y.scale[:3])).sum()
-    assert scaling.score_offset(share) == pytest.approx(expected)
 
 
 # Estimators

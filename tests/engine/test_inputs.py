@@ -11,6 +11,7 @@ from scipy import sparse
 from sktagi.engine.activations import ACTIVATIONS
 from sktagi.engine.inputs import InputErrors, forward_uncertain
 from sktagi.engine.passes import forward
+from sktagi.engine.sparse import by_input
 
 COV = np.array([[1.0, 0.4, 0], [0.4, 0.5, -0.2], [0, -0.2, 0.3]]) / 10
 
@@ -59,8 +60,8 @@ def test_sparse_variances_equal_dense_ones():
     given = with_ones(x)
     expected = forward_uncertain(layers, ACTIVATIONS["relu"], given.T, InputErrors(var_x))
     errors = InputErrors(sparse.csr_array(var_x))
-    for x_form in (given, sparse.csr_array(given)):
-        got = forward_uncertain(layers, ACTIVATIONS["relu"], x_form.T, errors)
+    for x_form in (given.T, sparse.csr_array(given)):
+        got = forward_uncertain(layers, ACTIVATIONS["relu"], x_form, errors)
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
@@ -138,15 +139,15 @@ def test_errors_of_some_rows_are_theirs(kind, rows):
 def test_errors_of_rows_of_several_networks_have_their_shape():
     errors, expected = errors_of("variances")
     order = np.array([[0, 4, 2], [1, 1, 3]])
-    some = errors.take(order).by_input()
+    some = by_input(errors.take(order).values)
     np.testing.assert_array_equal(some, np.einsum("mrkk->mkr", expected[order]))
 
 
 @pytest.mark.parametrize("kind", FORMS[:3])
 def test_variances_by_input_are_those_of_the_rows(kind):
     errors, expected = errors_of(kind)
-    got = errors.by_input()
-    got = got.toarray() if sparse.issparse(got) else got
+    got = by_input(errors.values)
+    got = got.toarray().T if sparse.issparse(got) else got
     assert got.shape == (3, 1 if kind.startswith("one") else 5)
     np.testing.assert_array_equal(np.broadcast_to(got, (3, 5)), np.einsum("rkk->kr", expected))
 

@@ -7,12 +7,14 @@ import pytest
 from helpers import DTYPES, assert_same_posterior, make_network, make_rows, with_ones
 from scipy import stats
 
+from sktagi.engine.calibration import calibrate
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.observations import Gaussian, Targets, log_density, log_density_of_std
 from sktagi.engine.passes import backward, forward
 from sktagi.engine.posterior import full_prior
 from sktagi.engine.predicting import predict_moments
 from sktagi.engine.rows import Rows
+from sktagi.engine.training import validate
 from sktagi.engine.tree import ClassTree
 
 # --------------------------------------------------------------------------------- the density
@@ -158,7 +160,7 @@ def test_noise_of_a_row_times_r_equals_its_weight_over_r(joint, full, batch_size
         for _ in range(3)
     )  # fmt: skip
     order = np.stack([np.random.default_rng(m).permutation(20) for m in range(members)])
-    noisy = data._replace(noise=np.repeat(ratio, outputs.n_noise, axis=1))
+    noisy = data._replace(noise_ratio=np.repeat(ratio, outputs.n_noise, axis=1))
     learn(by_noise, noisy, batch_size, joint, order=order)
     learn(by_weight, data._replace(weight=1 / ratio[:, 0]), batch_size, joint, order=order)
     learn(plain, data, batch_size, joint, order=order)
@@ -171,7 +173,7 @@ def test_a_batch_is_conditioned_on_with_the_noise_of_each_observation(hidden):
     """Sigma_Y = K + diag(noise), from covariances of naive loops; the noise is learned as by EM."""
     n, sigma_v = 12, 0.5
     ratio = ratios(n, 2)
-    data = make_rows(n, 3, 2)._replace(noise=ratio)
+    data = make_rows(n, 3, 2)._replace(noise_ratio=ratio)
     learned, by_hand = (
         make_network([3, *hidden, 2], sigma_v=sigma_v, learn_noise=True, activation="tanh")
         for _ in range(2)
@@ -198,7 +200,7 @@ def test_a_batch_is_conditioned_on_with_the_noise_of_each_observation(hidden):
 @pytest.mark.parametrize("batch_size", [1, 6])
 def test_full_covariances_are_conditioned_on_with_the_noise_of_each_observation(hidden, batch_size):
     ratio = ratios(6, 2)
-    data = make_rows(6, 2, 2)._replace(noise=ratio)
+    data = make_rows(6, 2, 2)._replace(noise_ratio=ratio)
     net = network([2, *hidden, 2], full=True, sigma_v=0.5, activation="tanh")
     expected = to_full_oracle(net)
     learn(net, data, batch_size)
@@ -214,7 +216,8 @@ def test_full_covariances_are_conditioned_on_with_the_noise_of_each_observation(
 @pytest.mark.parametrize("joint", [False, True])
 def test_full_covariances_learn_the_noise_that_rows_have_multiples_of(joint):
     """As the diagonal form does from a single row, which sees no covariance that it leaves out."""
-    data = Rows(make_rows(5, 3).x[:1], np.full((1, 1), 1.3), np.ones(1), noise=np.full((1, 1), 4.0))
+    x, y, ratio = make_rows(5, 3).x[:1], np.full((1, 1), 1.3), np.full((1, 1), 4.0)
+    data = Rows(x, y, np.ones(1), noise_ratio=ratio)
     diag, full = (
         network([3, 4, 1], full=f, learn_noise=True, activation="tanh") for f in (False, True)
     )
@@ -230,10 +233,10 @@ def test_full_covariances_learn_the_noise_that_rows_have_multiples_of(joint):
 
 @pytest.mark.parametrize("full", [False, True])
 def test_the_score_of_rows_has_their_noise(full):
-    data = make_rows(10, 3, 2, weight=np.linspace(0.5, 2, 10))._replace(noise=ratios(10, 2))
+    data = make_rows(10, 3, 2, weight=np.linspace(0.5, 2, 10))._replace(noise_ratio=ratios(10, 2))
     net = network([3, 5, 2], full=full, sigma_v=0.5)
     mu_z, var_z = predict_moments(net, data.x)
-    std = np.sqrt(var_z[0] + 0.25 * data.noise.T)
+    std = np.sqrt(var_z[0] + 0.25 * data.noise_ratio.T)
     log_lik = stats.norm.logpdf(data.y.T, mu_z[0], std).sum(axis=0)
     (score,) = learn(net, data, 10)
     np.testing.assert_allclose(score, np.average(log_lik, weights=data.weight), rtol=1e-10)
@@ -491,8 +494,40 @@ def test_rows_with_noise_of_their_own_may_be_incomplete(full, joint, batch_size)
     elsewhere = np.where(np.isnan(data.y), 1e6, noise)
     nets = [network([3, 4, 2], full=full, learn_noise=True, activation="tanh") for _ in range(2)]
     scores = [
-        learn(net, data._replace(noise=values), batch_size, joint)
+        learn(net, data._replace(noise_ratio=values), batch_size, joint)
         for net, values in zip(nets, (noise, elsewhere), strict=True)
     ]
     assert_same_posterior(*nets, 1e-10)
     np.testing.assert_allclose(*scores, rtol=1e-12)
+
+
+def test_likelihoods_are_those_of_targets_in_other_units():
+    """Each observed target of a row has a density that is ``scale`` times lower."""
+    rng = np.random.default_rng(5)
+    scale = np.array([1e3, 1e-4])
+    mu_z, var_y = rng.normal(size=(2, 6)), rng.uniform(0.5, 2, size=(2, 6))
+    y = rng.normal(size=(6, 2))
+    y[2, 0] = np.nan
+    got = Gaussian(2, scale).log_likelihood(mu_z, var_y, y)
+    std = np.sqrt(var_y) * scale[:, None]
+    expected = stats.norm.logpdf(y.T * scale[:, None], mu_z * scale[:, None], std)
+    np.testing.assert_allclose(got, np.nan_to_num(expected), rtol=1e-12)
+    assert got[0, 2] == 0
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_held_out_rows_are_scored_with_their_noise(learned):
+    """A ratio of 100 is a network with 100 times the noise."""
+    data = make_rows(60, 3, 2)
+    noisy = data._replace(noise_ratio=np.full((60, 2), 100.0))
+    one, other = (network([3, 5, 2], sigma_v=s, learn_noise=learned) for s in (0.1, 1.0))
+    held_out = [np.arange(30)]
+    scores, noise_var = validate(one, noisy, held_out)
+    expected, expected_noise = validate(other, data, held_out)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9)
+    np.testing.assert_allclose(100 * noise_var, expected_noise, rtol=1e-9)
+    calibrate(one, noisy, held_out)
+    calibrate(other, data, held_out)
+    assert one.calibration.temperature == other.calibration.temperature
+    np.testing.assert_allclose(one.calibration.noise_scale, other.calibration.noise_scale)
+    np.testing.assert_allclose(one.calibration.tails, other.calibration.tails)

@@ -24,7 +24,7 @@ def full_rows(n=11, *, as_sparse=False, errors=None):
     return data._replace(
         x=sparse.csr_array(data.x) if as_sparse else data.x,
         errors=None if errors is None else InputErrors(forms[errors]),
-        noise=rng.uniform(0.5, 2, size=(n, 2)),
+        noise_ratio=rng.uniform(0.5, 2, size=(n, 2)),
     )
 
 
@@ -53,7 +53,7 @@ def test_rows_by_number_are_those_of_every_part(as_sparse, errors):
     order = np.array([4, 1, 1, 9, -1])
     some = data.take(order)
     np.testing.assert_array_equal(dense(some.x), dense(data.x)[order])
-    for name in ("y", "weight", "noise"):
+    for name in ("y", "weight", "noise_ratio"):
         np.testing.assert_array_equal(getattr(some, name), getattr(data, name)[order])
     if errors is None:
         np.testing.assert_array_equal(some.keys, data.keys[order])
@@ -70,7 +70,7 @@ def test_rows_of_several_members_have_their_axis():
     some = data.take(order)
     for m in range(3):
         alone = data.take(order[m])
-        for name in ("x", "y", "weight", "noise"):
+        for name in ("x", "y", "weight", "noise_ratio"):
             np.testing.assert_array_equal(getattr(some, name)[m], getattr(alone, name))
         np.testing.assert_array_equal(some.errors.values[m], alone.errors.values)
 
@@ -99,6 +99,11 @@ def test_entries_are_those_that_are_stored():
 # ----------------------------------------------------------------------------------------- batches
 
 
+def by_columns(values):
+    """A dense array with rows last, whatever a batch holds: sparse ones have rows first."""
+    return dense(values).T if sparse.issparse(values) else values
+
+
 def targets_of(rows, model=None):
     return (Gaussian(2) if model is None else model).targets(rows.y, np.float64)
 
@@ -113,18 +118,18 @@ def test_batches_are_the_rows_with_rows_last(as_sparse, errors, size):
     for part, batch in iterate_batches(data, targets, size):
         rows = np.arange(11)[part]
         covered.extend(rows)
-        np.testing.assert_array_equal(dense(batch.x), dense(data.x)[rows].T)
+        np.testing.assert_array_equal(by_columns(batch.x), dense(data.x)[rows].T)
         np.testing.assert_array_equal(batch.value, targets.value[:, rows])
         np.testing.assert_array_equal(batch.weight, data.weight[None, rows])
         seen = ~np.isnan(data.y[rows]).T
         np.testing.assert_array_equal(batch.observed_weight, seen * data.weight[rows])
-        np.testing.assert_array_equal(batch.noise, data.noise[rows].T)
+        np.testing.assert_array_equal(batch.noise_ratio, data.noise_ratio[rows].T)
         assert batch.outputs is None
         if errors is None:
             assert batch.var_x is None
         else:
             expected = np.broadcast_to(dense(data.errors.values), (11, 4))[rows].T
-            got = np.broadcast_to(dense(batch.var_x), (4, len(rows)))
+            got = np.broadcast_to(by_columns(batch.var_x), (4, len(rows)))
             np.testing.assert_array_equal(got, expected)
     assert covered == list(range(11))
 

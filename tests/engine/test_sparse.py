@@ -6,14 +6,14 @@ from helpers import DTYPES, random_layers, rtol, with_ones
 from scipy import sparse
 
 from sktagi.engine.posterior import forget
-from sktagi.engine.sparse import Features, matmul, product, squared, weighted_gram
+from sktagi.engine.sparse import Features, by_input, outer, product, squared, weighted_gram
 
 
 def random_inputs(n_rows=7, n_in=9, seed=0, dtype=np.float64, share=0.3):
-    """(n_in + 1, rows), dense and as it enters the engine: the transpose of CSR rows."""
+    """Dense inputs (n_in + 1, rows), and the same as CSR rows, as they enter the engine."""
     rng = np.random.default_rng(seed)
     x = with_ones(rng.normal(size=(n_rows, n_in)) * (rng.random((n_rows, n_in)) < share), dtype)
-    return x.T, sparse.csr_array(x).T
+    return x.T, sparse.csr_array(x)
 
 
 @pytest.mark.parametrize("lead", [(), (3,)])
@@ -22,21 +22,22 @@ def test_products_equal_those_of_dense_inputs(lead, dtype):
     dense, thin = random_inputs(dtype=dtype)
     rng = np.random.default_rng(1)
     w = rng.normal(size=(*lead, 10, 4)).astype(dtype)
-    b = rng.normal(size=(*lead, 7, 4)).astype(dtype)
+    nu = rng.normal(size=(*lead, 4, 7)).astype(dtype)
     tol = rtol(dtype)
     for a in (dense, thin):
         got = product(w, a)
         assert got.dtype == dtype
         np.testing.assert_allclose(got, np.einsum("...ko,kr->...or", w, dense), rtol=tol, atol=tol)
-        np.testing.assert_allclose(matmul(a, b), dense @ b, rtol=tol, atol=tol)
+        expected = dense @ nu.swapaxes(-1, -2)
+        np.testing.assert_allclose(outer(a, nu), expected, rtol=tol, atol=tol)
 
 
 def test_products_of_dense_inputs_of_each_network():
     rng = np.random.default_rng(2)
-    w, a, b = (rng.normal(size=(3, *shape)) for shape in ((5, 4), (5, 7), (7, 2)))
+    w, a, nu = (rng.normal(size=(3, *shape)) for shape in ((5, 4), (5, 7), (2, 7)))
     for m in range(3):
         np.testing.assert_allclose(product(w, a)[m], w[m].T @ a[m], rtol=1e-12)
-        np.testing.assert_allclose(matmul(a, b)[m], a[m] @ b[m], rtol=1e-12)
+        np.testing.assert_allclose(outer(a, nu)[m], a[m] @ nu[m].T, rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -44,8 +45,14 @@ def test_squares_are_elementwise(dtype):
     dense, thin = random_inputs(dtype=dtype)
     np.testing.assert_array_equal(squared(dense), dense**2)
     assert sparse.issparse(squared(thin))
-    np.testing.assert_array_equal(squared(thin).toarray(), dense**2)
-    np.testing.assert_array_equal(thin.toarray(), dense)
+    np.testing.assert_array_equal(squared(thin).toarray().T, dense**2)
+    np.testing.assert_array_equal(thin.toarray().T, dense)
+
+
+def test_dense_rows_are_turned_and_sparse_ones_stay():
+    dense, thin = random_inputs()
+    np.testing.assert_array_equal(by_input(dense.T), dense)
+    assert by_input(thin) is thin
 
 
 @pytest.mark.parametrize("lead", [(), (3,)])
@@ -66,7 +73,7 @@ def test_a_batch_has_the_parameters_of_the_features_that_occur(dtype):
     x, few, touched = Features(layer, None).fetch(thin, 0)
     np.testing.assert_array_equal(touched, np.flatnonzero(dense.any(axis=1)))
     assert 0 < len(touched) < 31
-    np.testing.assert_array_equal(x.toarray(), dense[touched])
+    np.testing.assert_array_equal(x.toarray().T, dense[touched])
     for name in ("mu", "var", "var_prior"):
         values = getattr(few, name)
         np.testing.assert_array_equal(values, getattr(layer, name)[touched])
