@@ -286,7 +286,6 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
         net.activation = ACTIVATIONS[self.activation]
-        net.outputs = self._observation_model()
         net.noise_is_learned = isinstance(self.sigma_v, str)
         if not isinstance(self.sigma_v, str):
             net.noise_var[...] = float(self.sigma_v) ** 2
@@ -434,7 +433,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             raise ValueError(
                 "X_cov is learned from with covariance_type='full' only: with 'diag', give X_std."
             )
-        if y.ndim == 2:
+        if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y", weight)
         data = RawRows(X, y, weight, self._check_errors(X_std, X_cov, X)).positive()
         if not incremental and y.ndim == 2 and not n_observed(data.y).all():

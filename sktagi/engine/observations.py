@@ -19,7 +19,9 @@ import numpy as np
 
 from .fast import has_nan
 
-__all__ = ["Gaussian", "ObservationModel", "Sites", "Targets", "log_density", "log_density_of_std"]
+__all__ = ["Gaussian", "ObservationModel", "Sites", "Targets", "log_density_of_std"]
+
+LOG_2_PI = math.log(2 * math.pi)
 
 
 class Targets(NamedTuple):
@@ -75,7 +77,7 @@ class Gaussian:
     def __init__(self, n_outputs: int, scale: np.ndarray | None = None):
         self.n_outputs = n_outputs
         self.n_noise = n_outputs
-        self._log_scale = None if scale is None else np.log(scale)[:, None]
+        self._constant = LOG_2_PI if scale is None else LOG_2_PI + 2 * np.log(scale)[:, None]
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
         """Translate y (..., rows, n_outputs)."""
@@ -94,19 +96,14 @@ class Gaussian:
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
         y = y.swapaxes(-1, -2)
-        log_lik = log_density(y, mu_z, var_y)
-        if self._log_scale is not None:
-            log_lik = log_lik - self._log_scale
+        log_lik = log_density_of_std(y, mu_z, np.sqrt(var_y), self._constant)
         return np.where(np.isnan(y), 0, log_lik) if has_nan(y) else log_lik
 
 
-def log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """Return log N(y; mean, var), elementwise."""
-    return log_density_of_std(y, mean, np.sqrt(var))
-
-
-def log_density_of_std(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+def log_density_of_std(
+    y: np.ndarray, mean: np.ndarray, std: np.ndarray, constant: float | np.ndarray = LOG_2_PI
+) -> np.ndarray:
     """Return log N(y; mean, std**2), elementwise; the square of a tiny std may be zero."""
     # (y - mean) is divided by the standard deviation before it is squared: the square of a large
     # residual may overflow where that of the ratio does not.
-    return -(np.log(std) + 0.5 * (math.log(2 * math.pi) + ((y - mean) / std) ** 2))
+    return -(np.log(std) + 0.5 * (constant + ((y - mean) / std) ** 2))

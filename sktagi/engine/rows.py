@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .fast import has_nan
 from .inputs import InputErrors
 from .keys import row_keys
 from .observations import Targets
@@ -74,7 +75,9 @@ class Batch(NamedTuple):
 
 def n_observed(y: np.ndarray) -> np.ndarray:
     """Count the rows that observe each target, (n_targets,); of class numbers (1,)."""
-    return np.array([len(y)]) if y.ndim == 1 else np.count_nonzero(~np.isnan(y), axis=0)
+    if y.ndim == 1 or not has_nan(y):
+        return np.full(y.shape[1:] or 1, len(y))
+    return np.count_nonzero(~np.isnan(y), axis=0)
 
 
 def slices(n_rows: int, size: int) -> Iterator[slice]:
