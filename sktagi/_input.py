@@ -88,11 +88,11 @@ def is_plain(values: Any, n_columns: int | None) -> bool:
     )
 
 
-def check_targets(y: Any, name: str) -> np.ndarray:
+def check_targets(y: Any, name: str, weight: np.ndarray | None = None) -> np.ndarray:
     """Return targets as float64, of shape (n,) or (n, n_targets).
 
     NaN is allowed in some of several targets, where it means "not observed". Every row must have an
-    observed target.
+    observed target, unless its ``weight`` is zero.
     """
     values = check_array(
         y if np.ndim(y) else np.atleast_1d(y), ensure_2d=False, dtype=np.float64,
@@ -101,7 +101,7 @@ def check_targets(y: Any, name: str) -> np.ndarray:
     if values.ndim == 1 or values.shape[1] == 1:
         assert_all_finite(values, input_name=name)
     else:
-        refuse_rows_without_targets(values, name)
+        refuse_rows_without_targets(values, name, weight)
     return values
 
 

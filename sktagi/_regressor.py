@@ -578,10 +578,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         mean = self.predict(X)
         if missing_targets(y) is None:
             return float(r2_score(y, mean, sample_weight=sample_weight))
-        values = check_targets(y, "y")
-        if values.shape != mean.shape:
-            raise ValueError(f"y has shape {values.shape}, predictions have shape {mean.shape}.")
-        weight = check_weight(sample_weight, len(values))
+        weight = check_weight(sample_weight, len(mean))
+        if np.shape(y) != mean.shape:
+            raise ValueError(f"y has shape {np.shape(y)}, predictions have shape {mean.shape}.")
+        values = check_targets(y, "y", weight)
         scores = []
         for truth, predicted in zip(values.T, mean.T, strict=True):
             known = ~np.isnan(truth) & (weight > 0)

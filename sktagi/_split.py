@@ -12,6 +12,8 @@ from .engine.keys import join_keys, row_keys
 
 __all__ = ["hold_out"]
 
+FEW_ROWS = (20, 3)  # a target that is not observed everywhere is rare with fewer
+
 
 def hold_out(
     X: Any,
@@ -41,16 +43,18 @@ def hold_out(
     order = _canonical_order(X[first], y[first])[rng.permutation(n_groups)]
     if stratify:
         order = order[np.argsort(y[first][order], kind="stable")]
-    rank = np.empty(n_groups, dtype=np.intp)
-    rank[order] = np.arange(n_groups)
+    free = order[_may_be_held_out(y[first])[order]]
+    rank = np.full(n_groups, -1)
+    rank[free] = np.arange(len(free))
     train, validation = [], []
     for member in range(n_members):
-        place = (rank + member) % n_groups
+        place = (rank + member) % len(free)
         # Every 1/fraction-th place, the first among them. The small number absorbs rounding.
         held = np.ceil((place + 1) * fraction - 1e-9) > np.ceil(place * fraction - 1e-9)
+        held &= rank >= 0
         if held.all():
             held[order[-1]] = False
-        held = _without_rare_targets(held, y[first])[group]
+        held = held[group]
         train.append(np.flatnonzero(~held))
         validation.append(np.flatnonzero(held))
     longest = max(map(len, train))
@@ -60,17 +64,20 @@ def hold_out(
     return padded, validation
 
 
-def _without_rare_targets(held: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Do not hold out rows with a target that fewer than two other rows observe.
+def _may_be_held_out(y: np.ndarray) -> np.ndarray:
+    """Tell which distinct rows may be held out: not those with a target that few rows observe.
 
-    A target that training rows do not tell the units of cannot be validated.
+    All of these must be learned, or training rows would not tell the units of the target. Where
+    every row has such a target, only the rarest count, or none.
     """
-    if y.ndim == 1 or not has_nan(y):
-        return held
-    observed = ~np.isnan(y)
-    rare = np.count_nonzero(observed[~held], axis=0) < 2
-    less = held & ~observed[:, rare].any(axis=1)
-    return less if less.any() else held
+    if y.ndim == 2 and has_nan(y):
+        observed = ~np.isnan(y)
+        counts = np.count_nonzero(observed, axis=0)
+        for few in FEW_ROWS:
+            free = ~observed[:, (counts < few) & (counts < len(y))].any(axis=1)
+            if free.any():
+                return free
+    return np.ones(len(y), dtype=bool)
 
 
 def _canonical_order(X: Any, y: np.ndarray) -> np.ndarray:

@@ -190,11 +190,12 @@ def test_scores_of_an_epoch_are_likelihoods_in_original_units():
     assert whole.train_scores_[0] == pytest.approx(prior.log_likelihood(X[rows], Y[rows]), rel=1e-9)
 
 
-@pytest.mark.parametrize("n_observed", [1, 2])
-def test_rows_with_a_rare_target_are_learned_not_held_out(n_observed):
+@pytest.mark.parametrize("n_rows", [12, 60])
+@pytest.mark.parametrize("n_observed", [1, 2, 3])
+def test_rows_with_a_rare_target_are_learned_not_held_out(n_observed, n_rows):
     """Otherwise nothing tells the units of the target."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
+    X = rng.normal(size=(n_rows, 2))
     Y = np.column_stack([X[:, 0], 1e6 + 1e4 * X[:, 1]])
     Y[n_observed:, 1] = np.nan
     for seed in range(20):
@@ -226,6 +227,18 @@ def test_a_row_of_weight_zero_needs_no_target(learn):
     Y[4] = np.nan
     model = getattr(TAGIRegressor(**QUICK), learn)(X, Y, sample_weight=weight)
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9, atol=1e-9)
+
+
+def test_rows_of_weight_zero_are_not_scored():
+    X, Y = make_rows()
+    model = TAGIRegressor(**QUICK).fit(X, Y)
+    weight = np.ones(len(X))
+    weight[4] = 0
+    without = np.delete(np.arange(len(X)), 4)
+    Y[4] = np.nan
+    for score in (model.score, model.log_likelihood):
+        expected = score(X[without], Y[without])
+        assert score(X, Y, sample_weight=weight) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_target_that_only_rows_of_weight_zero_observe_is_refused():

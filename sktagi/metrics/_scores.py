@@ -326,12 +326,13 @@ def check_predictions(
 
     All are finite, but for targets that were not observed: these are NaN.
     """
-    y = check_targets(y_true, "y_true")
     mu, sigma = (
         check_array(_at_least_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)
         for name, values in (("mean", mean), ("std", std))
     )
-    check_consistent_length(y, mu, sigma)
+    check_consistent_length(_at_least_1d(y_true), mu, sigma)
+    weight = check_weight(sample_weight, len(mu))
+    y = check_targets(y_true, "y_true", weight)
     if mu.shape != sigma.shape or y.size != mu.size:
         raise ValueError(
             "y_true, mean and std must have the same shape; "
@@ -340,7 +341,6 @@ def check_predictions(
     if (sigma <= 0).any():
         raise ValueError(f"std must be positive; the smallest given is {sigma.min():g}.")
     columns = (len(mu), -1)
-    weight = check_weight(sample_weight, len(mu))
     return y.reshape(columns), mu.reshape(columns), sigma.reshape(columns), weight
 
 
