@@ -9,7 +9,7 @@ import numpy as np
 
 from .full import predict_full
 from .inputs import InputErrors, forward_uncertain
-from .passes import Tape, forward
+from .passes import Tape, Weights, forward
 from .posterior import Layer, Network
 from .rows import Rows, slices
 from .sparse import by_input
@@ -48,10 +48,10 @@ def predict_moments(
         if block_errors is not None:
             mu[here], var[here] = forward_uncertain(layers, net.activation, block, block_errors)
             continue
-        if tape is not None and tape.n_rows != n_block:
-            tape = None  # its memory is free before the next is made
-        tape = tape or Tape(layers, (net.n_members,), n_block, learning=False)
-        mu[here], var[here], _ = forward(layers, net.activation, block, tape=tape)
+        if tape is None or tape.n_rows != n_block:  # the last block may be shorter
+            weights = Weights.of(layers) if tape is None else tape.weights
+            tape = Tape(layers, (net.n_members,), n_block, weights, learning=False)
+        mu[here], var[here] = forward(layers, net.activation, block, tape=tape)[:2]
     return mu, var
 
 
