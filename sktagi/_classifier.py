@@ -17,7 +17,7 @@ from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
 from ._labels import as_labels, class_numbers, distinct_labels
 from ._scaling import Scaling
-from .engine.tree import ClassTree
+from .engine.tree import ClassTree, class_tree
 
 __all__ = ["TAGIClassifier"]
 
@@ -572,7 +572,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         return found
 
     def _observation_model(self, scaling: Scaling | None = None) -> ClassTree:
-        return ClassTree(len(self.classes_), float(self.probit_scale))
+        return class_tree(len(self.classes_), float(self.probit_scale))
 
     @property
     def _tree(self) -> ClassTree:

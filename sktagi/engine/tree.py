@@ -6,12 +6,14 @@ class has, and an output unit. Digit 0 asks for the target +1, digit 1 for -1.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import log_ndtr, ndtr, owens_t
 
 from .observations import Sites, Targets
 
-__all__ = ["ClassTree"]
+__all__ = ["ClassTree", "class_tree"]
 
 
 class ClassTree:
@@ -126,6 +128,12 @@ class ClassTree:
             branch = np.where(zero, if_zero[..., node, :], if_one[..., node, :])
             total = total[..., parent, :] + branch
         return total
+
+
+@lru_cache(maxsize=16)
+def class_tree(n_classes: int, probit_scale: float) -> ClassTree:
+    """Return the tree of some classes; streams ask for the same one with every row."""
+    return ClassTree(n_classes, probit_scale)
 
 
 def _by_level(values: np.ndarray) -> np.ndarray:
