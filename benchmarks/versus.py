@@ -90,6 +90,15 @@ def stream(n_members: int, calls: int) -> Callable[[Data], Callable]:
     return prepare
 
 
+def stream_of_classes(data: Data) -> Callable:
+    """Calls of partial_fit with one row each, four classes."""
+    X, y = data["table"]
+    labels = np.digitize(y, [-0.7, 0, 0.7])
+    model = TAGIClassifier(n_members=1, random_state=0).partial_fit(X, labels, classes=range(4))
+    rows = [(X[i : i + 1], labels[i : i + 1]) for i in range(150)]
+    return lambda: [model.partial_fit(*row) for row in rows]
+
+
 def predict_many(data: Data) -> Callable:
     X, y = data["table"]
     model = TAGIRegressor(max_iter=2, **FIXED).fit(X, y)
@@ -114,6 +123,15 @@ def sparse_rows(data: Data) -> Callable:
     y = rng.integers(2, size=n_rows)
     model = TAGIClassifier(max_iter=1, n_members=1, early_stopping=False, random_state=0)
     return lambda: model.fit(X, y)
+
+
+def sparse_uncertain(data: Data) -> Callable:
+    """Sparse rows of 300 features, with X_std in the places of their entries."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.standard_normal((600, 300)) * (rng.random((600, 300)) < 0.03))
+    X_std, y = 0.1 * abs(X), np.asarray(X.sum(axis=1))
+    model = TAGIRegressor(max_iter=10, **FIXED)
+    return lambda: model.fit(X, y, X_std=X_std)
 
 
 def full(data: Data) -> Callable:
@@ -150,6 +168,7 @@ CASES: dict[str, tuple[str, Callable[[Data], Callable] | None]] = {
     "members": ("1x50, B=64, joint, 5 members, 20 epochs",
                 fit_table(20, batch_size=64, n_members=5)),
     "stream": ("partial_fit, 300 calls with one row, one member", stream(1, 300)),
+    "stream-classes": ("partial_fit, 150 calls with one row, four classes", stream_of_classes),
     "stream10": ("partial_fit, 200 calls with one row, ten members", stream(10, 200)),
     "digits10": ("2x100, B=10, 784 features, 1000 rows, 2 epochs", fit_digits(100, 10, 1000, 2)),
     "digits100": ("2x100, B=100, 784 features, 1000 rows, 5 epochs", fit_digits(100, 100, 1000, 5)),
@@ -158,6 +177,7 @@ CASES: dict[str, tuple[str, Callable[[Data], Callable] | None]] = {
     "sparse": ("20,000 sparse features, 1500 rows", sparse_rows),
     "predict": ("predict, 333,720 rows", predict_many),
     "predict1": ("predict, 900 calls with one row, ten members", predict_one),
+    "sparse-uncertain": ("sparse rows with X_std, 10 epochs", sparse_uncertain),
     "full": ("full covariances, 1x10, 200 rows, 12 epochs", full),
     "uncertain": ("X_std, fit and predict, 24 epochs", uncertain),
     "copies": ("copies of 40 rows, B=64, joint, 20 epochs", copies),

@@ -30,9 +30,12 @@ __all__ = [
     "check_coverage",
     "check_probabilities",
     "check_rng",
+    "check_targets",
     "check_weight",
     "is_plain",
     "known_frame",
+    "missing_targets",
+    "refuse_rows_without_targets",
 ]
 
 # What users give: arrays, lists, frames and sparse matrices; seeds and generators.

@@ -210,7 +210,7 @@ def _update(
         step = n_in if size <= BLOCK_PARAMETERS else max(1, BLOCK_PARAMETERS * n_in // size)
         u.d_mu, u.d_var = np.empty((2, *layer.mu.shape[:-2], step, n_out), layer.mu.dtype)
     step = u.d_mu.shape[-2]
-    if step == n_in:  # slices of everything would take 2 % of a small fit
+    if step == n_in:  # slices of everything make a small fit 14 % slower
         over_rows(u.mu_a, nu, u.d_mu)
         over_rows(u.sq_a, kappa, u.d_var)
         _update_block(layer, w.sq, u.d_mu, u.d_var, one_row, retained_next)

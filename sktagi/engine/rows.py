@@ -1,6 +1,7 @@
 """Rows of data as they enter the engine, and the batches that are made of them.
 
-Here arrays still have rows first; a ``Batch`` has them last, as all arrays of units.
+Here arrays still have rows first; a ``Batch`` has them last, as all arrays of units, but for
+sparse inputs.
 """
 
 from __future__ import annotations
