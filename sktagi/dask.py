@@ -257,10 +257,10 @@ def _score(net: Network, data: Rows, validation: list[np.ndarray]) -> tuple[np.n
     return np.stack(sums), np.array(weights, dtype=np.float64)
 
 
-def _held_out(shard: _Shard, net: Network, batch_size: int) -> HeldOut | None:
+def _held_out(shard: _Shard, net: Network, settings: Settings) -> HeldOut | None:
     if shard.validation is None:
         return None
-    with threads_for_layers(net.layers, batch_size):
+    with threads_for_layers(net.layers, settings.batch_size):
         return predict_held_out(net, shard.rows, shard.validation)
 
 
@@ -315,8 +315,7 @@ class _Cluster:
     def calibrate(self, net: Network) -> None:
         """Calibrate as ``fit`` does, but rows held out stay where they are: sums are exchanged."""
         client = self.client
-        size = self.settings.batch_size
-        held = client.map(_held_out, self.shards, net=net, batch_size=size, pure=False)
+        held = client.map(_held_out, self.shards, net=net, settings=self.settings, pure=False)
         counts = sum(client.gather(client.map(_counts, held, pure=False)))
 
         def ask(question: Any, *given: Any) -> Any:
