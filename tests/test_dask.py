@@ -412,9 +412,9 @@ def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monke
     model = TAGIRegressor(**PARAMS, max_iter=2, batch_size=20)
     sktagi.dask.fit_shards(model, *chunked(X, y, 2), client=threads)
     # Two epochs of two shards: each is learned, and validated afterwards.
-    of_batches, of_pairs = ((2, 20),), ((2, 2),)
+    of_batches = ((2, 20),)  # in the calibration too, as in fit
     expected = [("learn", of_batches), ("predict_moments", of_batches)] * 4
-    assert sorted(seen) == sorted([*expected, *[("predict_held_out", of_pairs)] * 2])
+    assert sorted(seen) == sorted([*expected, *[("predict_held_out", of_batches)] * 2])
 
 
 def test_an_error_closes_the_line_of_progress(threads, monkeypatch):
