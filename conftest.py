@@ -3,6 +3,11 @@
 import os
 from importlib.util import find_spec
 
+# With ``-n``, pytest's main process imports the modules of warnings that its workers report, in a
+# thread for each worker. Two threads that import scikit-learn for the first time can lock each
+# other out, so it is imported here, before there are threads.
+import sklearn.exceptions  # noqa: F401
+
 os.environ.setdefault("MPLBACKEND", "agg")
 
 collect_ignore_glob = [] if find_spec("matplotlib") else ["sktagi/plotting/*"]
