@@ -1,7 +1,15 @@
 """Bayesian neural networks for scikit-learn, learned in closed form (TAGI)."""
 
+from ._any_estimator import predict_dist
 from ._classifier import TAGIClassifier
 from ._regressor import TAGIRegressor
 from ._version import __version__
+from .distribution import PredictiveDistribution
 
-__all__ = ["TAGIClassifier", "TAGIRegressor", "__version__"]
+__all__ = [
+    "PredictiveDistribution",
+    "TAGIClassifier",
+    "TAGIRegressor",
+    "__version__",
+    "predict_dist",
+]

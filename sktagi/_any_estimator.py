@@ -1,14 +1,84 @@
-"""Predictions with a standard deviation, from any estimator that gives one."""
+"""Predictive distributions, means and standard deviations from any estimator that gives them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
+from ._target_transform import Composed, as_map
+from .distribution import PredictiveDistribution
 from .engine.posterior import Network
 
-__all__ = ["fitted_part", "mean_and_std", "own_interval"]
+__all__ = ["fitted_part", "mean_and_std", "predict_dist"]
+
+
+def predict_dist(estimator: Any, X: Any, **inputs: Any) -> PredictiveDistribution:
+    """Predict the distribution of the target in each row, by any estimator that can.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted `TAGIRegressor`; a Pipeline, a search such as GridSearchCV, a
+        TransformedTargetRegressor or a FrozenEstimator around one, also nested; or any estimator
+        whose ``predict`` takes ``return_std``, which gives Gaussians. The transformer of a
+        TransformedTargetRegressor must increase with y.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Features.
+
+    **inputs : dict
+        Further arguments of the regressor at the end, such as ``X_std``.
+
+    Returns
+    -------
+    dist : PredictiveDistribution
+        Distributions of shape ``(n_samples,)`` or ``(n_samples, n_targets)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sktagi import predict_dist
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), BayesianRidge()).fit(X, y)
+    >>> dist = predict_dist(model, X[:2])
+    >>> dist.interval(0.9)[0].round()
+    array([113., -19.])
+    """
+    estimator = fitted_part(estimator)
+    if isinstance(estimator, FrozenEstimator):
+        return predict_dist(estimator.estimator, X, **inputs)
+    if isinstance(estimator, Pipeline):
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        return predict_dist(estimator[-1], X, **inputs)
+    if isinstance(estimator, TransformedTargetRegressor) and hasattr(estimator, "regressor_"):
+        return _before_transform(estimator, predict_dist(estimator.regressor_, X, **inputs))
+    if isinstance(getattr(estimator, "_net", None), Network) and hasattr(estimator, "predict_dist"):
+        return estimator.predict_dist(X, **inputs)
+    return PredictiveDistribution(*mean_and_std(estimator, X, **inputs))
+
+
+def _before_transform(
+    estimator: TransformedTargetRegressor, dist: PredictiveDistribution
+) -> PredictiveDistribution:
+    """Return the distribution of y where that of the transformed targets is ``dist``."""
+    loc, scale, shape, inner = dist._loc, dist._scale, dist._errors, dist._map
+    if estimator._training_dim == 2 and loc.ndim == 1:  # one target in a table
+        loc, scale = loc[:, None], scale[:, None]
+    usual = loc.reshape(-1, shape.n_outputs)
+    if inner is not None:
+        usual = inner.inverse(usual)
+    outer = as_map(estimator.transformer_, usual)
+    return PredictiveDistribution(
+        loc, scale, shape, outer if inner is None else Composed(outer, inner)
+    )
 
 
 def fitted_part(estimator: Any) -> Any:
@@ -29,20 +99,6 @@ def mean_and_std(estimator: Any, X: Any, **inputs: Any) -> tuple[np.ndarray, np.
     if not (isinstance(predicted, tuple) and len(predicted) == 2):
         raise TypeError(_no_std(estimator))
     return predicted
-
-
-def own_interval(estimator: Any, X: Any, coverage: float) -> np.ndarray | None:
-    """Return what ``predict_interval`` gives, also of a pipeline; None if it is not ours.
-
-    Other packages have methods of this name that mean something else.
-    """
-    estimator = fitted_part(estimator)
-    if hasattr(estimator, "named_steps"):
-        X = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return own_interval(estimator[-1], X, coverage)
-    if not isinstance(getattr(estimator, "_net", None), Network):
-        return None
-    return estimator.predict_interval(X, coverage)
 
 
 def _no_std(estimator: Any) -> str:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._attributes import FittedAttributes
 from ._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from ._convergence import warn_if_still_gaining
 from ._input import (
     RandomState,
     RawRows,
@@ -26,25 +27,30 @@ from ._input import (
     is_plain,
     known_frame,
     refuse_rows_without_targets,
+    scaled_weight,
 )
 from ._origin import Origin
+from ._outliers import gross_outliers
 from ._params import check_params, hidden_sizes
 from ._prequential import Prequential
 from ._progress import Progress
 from ._scaling import Scaling
 from ._split import hold_out
 from ._state import from_plain, to_plain
+from ._user_split import UserSplit
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import calibrate
-from .engine.fast import threads_for_layers
+from .engine.fast import slices, threads_for_layers
 from .engine.full import check_size
 from .engine.inputs import InputErrors
-from .engine.learning import Settings, learn_stream
+from .engine.learning import Settings
+from .engine.noise_network import NoiseNetwork, draw_noise_network
 from .engine.observations import ObservationModel
 from .engine.posterior import Network, draw_prior, full_prior
 from .engine.predicting import predict_moments
-from .engine.rows import Rows, n_observed, slices
-from .engine.training import History, InMemory, Plan, train
+from .engine.rows import Rows, n_observed
+from .engine.streaming import learn_stream
+from .engine.training import History, InMemory, Plan, fit_epochs
 
 __all__ = ["BaseTAGI"]
 
@@ -61,19 +67,21 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     _scaling: Scaling
     _origin: Origin
     _split_seed: int
+    _shares_fold = False  # whether the first two members hold out the same rows: not in old files
     _standardized: bool
     n_samples_seen_: int
     n_iter_: int
     best_iter_: int | np.ndarray
     train_scores_: list[float]
     validation_scores_: list[float] | None
+    _score_shift = 0.0  # from log-likelihoods of transformed targets to those of y
 
     def __init__(
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
         activation: str = "relu",
         *,
-        sigma_v: float | Literal["auto"] = "auto",
+        sigma_v: float | Literal["auto", "constant"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         batch_inference: Literal["joint", "independent"] = "joint",
         covariance_type: Literal["diag", "full"] = "diag",
@@ -81,6 +89,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         half_life: float | Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
+        cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
         n_members: int = 10,
@@ -102,6 +111,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self.half_life = half_life
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
+        self.cv = cv
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.n_members = n_members
@@ -121,13 +131,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     # Fitting
 
     @with_callbacks
-    def _fit(self, X: Any, y: Any, sample_weight: Any, X_std: Any, X_cov: Any) -> Self:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, X_std: Any, X_cov: Any, user: UserSplit
+    ) -> Self:
         self._check_params()
+        user.refuse_conflicts(self)
         # Not undone if fit fails: scikit-learn must find the callbacks that it tears down.
         tasks = FitTasks(self, X, y, sample_weight)
         with self._unchanged_if_it_fails():
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm)
+            data = self._without_outliers(data, stacklevel=5)
+            self._score_shift = self._mean_log_slope(data)
+            data = user.with_validation_rows(self, data)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -135,19 +151,28 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             if warm:
                 net = self._net.copy()
                 if self.max_iter > 0:  # calibrated anew
-                    net.calibration = None
+                    net.calibration = net.noise_net = None
                 self._apply_settings(net, data.X.shape[1])
             else:
                 net = self._draw_network(data.X.shape[1], data.X.dtype, member_rngs)
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
+                self._shares_fold = True
             # The same rows again are held out again: what was learned once validates nothing.
-            order, validation = self._split(data, np.random.RandomState(self._split_seed))
+            split = user.split(self, X, y, data)
+            split_rng = np.random.RandomState(self._split_seed)
+            order, validation = split or self._split(data, split_rng)
+            if validation is None and self.early_stopping and self._scales_targets:
+                warnings.warn(
+                    "No rows could be held out: standard deviations are not calibrated.",
+                    stacklevel=4,
+                )
             self._begin(net, self._empty_scaling(data), n_seen)
             self._see(data, used=order)
             net.outputs = self._observation_model(self._scaling)
             if before is not None:
                 before.carry_over(net, self._scaling)
-            self._train(net, data, order, validation, member_rngs, warm, tasks)
+            groups = user.group_numbers(data)
+            self._train(net, data, order, validation, member_rngs, warm, tasks, groups)
             self._accept(net)
             tasks.close()
         return self
@@ -165,6 +190,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 rng = check_rng(self.random_state)
                 net = self._draw_network(data.X.shape[1], data.X.dtype, self._member_rngs(rng))
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
+                self._shares_fold = True
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 self._see(data)
@@ -174,10 +200,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 before = self._scaling
                 self._see(data)
                 before.carry_over(net, self._scaling)
-            net.outputs = self._observation_model(self._scaling)
+            net.outputs = self._observation_model(self._scaling, streamed=True)
+            if self._noise_may_vary and net.noise_net is None:
+                net.noise_net = self._draw_noise_network(net)
             settings = self._settings(net, len(data.weight))
             with threads_for_layers(net.layers, settings.batch_size):
                 log_lik = float(learn_stream(net, self._prepare(data, net), settings).mean())
+            log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
             self.n_iter_ += 1
@@ -223,7 +252,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
-        self.n_samples_seen_ += len(data.weight)
+        self.n_samples_seen_ += data.n_to_learn
         if self.standardize:
             weight = data.weight
             if used is not None:
@@ -286,6 +315,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
         net.activation = ACTIVATIONS[self.activation]
+        if not self._noise_may_vary:
+            net.noise_net = None
         net.noise_is_learned = isinstance(self.sigma_v, str)
         if not isinstance(self.sigma_v, str):
             net.noise_var[...] = float(self.sigma_v) ** 2
@@ -301,7 +332,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             return np.tile(np.arange(len(data.weight)), (self.n_members, 1)), None
         return hold_out(
             data.X, data.y, self.validation_fraction, self.n_members, rng,
-            stratify=data.y.ndim == 1,
+            stratify=data.y.ndim == 1, shared=self._shares_fold,
         )  # fmt: skip
 
     def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
@@ -322,6 +353,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _plan(self) -> Plan:
         return Plan(int(self.max_iter), self.n_iter_no_change, self.tol)
 
+    @property
+    def _noise_may_vary(self) -> bool:
+        return self._scales_targets and isinstance(self.sigma_v, str) and self.sigma_v == "auto"
+
+    def _draw_noise_network(self, net: Network) -> NoiseNetwork:
+        n_inputs = net.layers[0].mu.shape[-2] - 1
+        return draw_noise_network(n_inputs, net.outputs.n_noise, net.dtype, self._split_seed)
+
     def _train(
         self,
         net: Network,
@@ -331,32 +370,36 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         member_rngs: list[np.random.RandomState],
         continued: bool,
         tasks: FitTasks,
+        groups: np.ndarray | None,
     ) -> None:
         """Train a network in place, and set what training tells."""
         rows = self._prepare(data, net)
         name = type(self).__name__
         progress = Progress(name, self.max_iter, self.verbose, validation is not None)
 
+        varies = self._noise_may_vary and validation is not None
+
         def finish(net: Network) -> None:
             if validation is not None and self._scales_targets:
-                calibrate(net, rows, validation)
+                start = (net.noise_net or self._draw_noise_network(net)) if varies else None
+                calibrate(net, rows, validation, start, self._split_seed, groups)
 
         def on_epoch(history: History) -> bool:
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        total = None if validation is None else data.weight.sum()
+        total = None if validation is None else data.weight[: data.n_to_learn].sum()
         settings = self._settings(net, order.shape[1], total)
         rngs = member_rngs if self.shuffle else None
         with progress, threads_for_layers(net.layers, settings.batch_size):
-            history = train(
-                net, InMemory(rows, order, validation, settings, rngs), self._plan(),
-                continued=continued, on_epoch=on_epoch, on_epoch_begin=tasks.begin_epoch,
+            history = fit_epochs(
+                net, InMemory(rows, order, validation, settings, rngs), self._plan(), finish,
+                varies=varies, continued=continued, on_epoch=on_epoch,
+                on_epoch_begin=tasks.begin_epoch,
             )  # fmt: skip
-            if history.n_iter:
-                finish(net)
             progress.close(history)
         self._warn_if_interrupted(history, stacklevel=6)
+        warn_if_still_gaining(history, self._plan(), stacklevel=6)
         self._set_history(history)
 
     @staticmethod
@@ -379,14 +422,15 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _set_history(self, history: History) -> None:
         self.n_iter_ = history.n_iter
-        self.train_scores_ = list(history.train_scores)
+        self.train_scores_ = [score + self._score_shift for score in history.train_scores]
         if history.best_iter is None:
             self.best_iter_ = history.n_iter
             self.validation_scores_ = None
         else:
             best = history.best_iter
             self.best_iter_ = int(best[0]) if len(best) == 1 else best
-            self.validation_scores_ = list(history.validation_scores)
+            shift = self._score_shift
+            self.validation_scores_ = [score + shift for score in history.validation_scores]
 
     def _prepare(self, data: RawRows, net: Network) -> Rows:
         """Return rows in the units of the network."""
@@ -404,7 +448,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> np.ndarray:
         raise NotImplementedError
 
-    def _observation_model(self, scaling: Scaling | None = None) -> ObservationModel:
+    def _observation_model(
+        self, scaling: Scaling | None = None, *, streamed: bool = False
+    ) -> ObservationModel:
         raise NotImplementedError
 
     def _validate_rows(
@@ -429,6 +475,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
         weight = check_weight(sample_weight, X.shape[0])
+        if not incremental:
+            weight = scaled_weight(weight)
         if X_cov is not None and self.covariance_type != "full":
             raise ValueError(
                 "X_cov is learned from with covariance_type='full' only: with 'diag', give X_std."
@@ -439,7 +487,30 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not incremental and y.ndim == 2 and not n_observed(data.y).all():
             unseen = np.flatnonzero(n_observed(data.y) == 0).tolist()
             raise ValueError(f"y has targets that no row observes: columns {unseen}.")
+        return self._transform_targets(data, first=first)
+
+    def _without_outliers(self, data: RawRows, stacklevel: int) -> RawRows:
+        """Set gross outliers among the targets aside, with a warning, if the noise is learned."""
+        if not (self._scales_targets and isinstance(self.sigma_v, str)):
+            return data
+        gross = gross_outliers(data.X, data.y, data.weight)
+        if not gross.any():
+            return data
+        warnings.warn(
+            f"{np.count_nonzero(gross)} of {gross.size} targets are gross outliers, far from all "
+            "others, and are set aside. A number for sigma_v keeps them.",
+            stacklevel=stacklevel,
+        )
+        data = data._replace(y=np.where(gross, np.nan, data.y))
+        return data.take(~np.isnan(data.y).all(axis=1))
+
+    def _transform_targets(self, data: RawRows, *, first: bool) -> RawRows:
+        """Return rows with the targets that the network learns; the ``first`` ones may fit that."""
         return data
+
+    def _mean_log_slope(self, data: RawRows) -> float:
+        """Return the mean log slope of the transform of targets, for rows that have it."""
+        return 0.0
 
     def _validate_X(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -466,7 +537,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _moments(self, X: Any, X_std: Any, X_cov: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield moments of the outputs, (members, n_outputs, rows), for blocks of rows."""
         X = self._validate_X(X)
-        errors = self._check_errors(X_std, X_cov, X)
+        return self._moments_of(X, self._check_errors(X_std, X_cov, X))
+
+    def _moments_of(
+        self, X: Any, errors: InputErrors | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield moments of the outputs for rows that have been checked."""
         net = self._net.reported()
         scaling = self._scaling
 
@@ -485,7 +561,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return to_plain(super().__getstate__())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(from_plain(state, type(self).__name__))
+        # Parameters that are newer than the file have their default.
+        defaults = type(self)().get_params(deep=False)
+        super().__setstate__({**defaults, **from_plain(state, type(self).__name__)})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

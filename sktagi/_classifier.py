@@ -17,6 +17,7 @@ from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
 from ._labels import as_labels, class_numbers, distinct_labels
 from ._scaling import Scaling
+from ._user_split import UserSplit
 from .engine.tree import ClassTree, class_tree
 
 __all__ = ["TAGIClassifier"]
@@ -38,10 +39,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         linearised at the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact
         mean and variance of a rectified Gaussian instead.
 
-    sigma_v : float or "auto", default="auto"
+    sigma_v : float, "auto" or "constant", default="auto"
         Standard deviation of the observation noise, of the tree's targets, which are +1 and -1.
         ``"auto"`` learns it while fitting (expectation maximisation) and, with ``early_stopping``,
-        keeps the value that maximises the likelihood of the validation rows.
+        keeps the value that maximises the likelihood of the validation rows. It is one for all
+        rows: ``"constant"`` is the same.
 
     batch_size : int or "auto", default="auto"
         Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
@@ -59,7 +61,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         networks: its cost grows with the square of a layer's parameters, at most 5000 of them.
 
     max_iter : int, default=100
-        Epochs at most. 0 gives the prior predictive.
+        Epochs at most. 0 gives the prior predictive. If early stopping had the time to act and the
+        validation rows were still gaining at the end, ``fit`` gives a ``ConvergenceWarning``.
 
     half_life : float, None or "auto", default="auto"
         Number of rows after which evidence counts half, in epochs as in streams. None never
@@ -74,7 +77,16 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     validation_fraction : float, default=0.1
         The share of distinct rows that are held out; copies of a row stay together. Classes are
-        held out in proportion.
+        held out in proportion. Not used with ``cv`` or ``X_val``.
+
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        Which rows members hold out. None is a share of random rows for each member. Otherwise a
+        splitter of scikit-learn, such as ``GroupKFold()`` (with ``groups`` in ``fit``),
+        ``TimeSeriesSplit()`` or ``PredefinedSplit(...)``, pairs of row numbers, or a number of
+        folds as in `cross_validate`: consecutive rows, classes in proportion. A member
+        learns the training rows of its split and holds out the test rows. The first two members
+        share the first split, the others go round the rest. Needs ``early_stopping``;
+        ``partial_fit`` ignores it.
 
     n_iter_no_change : int, default=20
         Epochs without a gain after which training stops.
@@ -84,9 +96,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
-        held out once. Members agree near the data and differ away from it, where one network alone
-        may be too sure.
+        with rows of its own held out, but for the first two, which share theirs: their
+        disagreement there is that at new rows. Members agree near the data and differ away from
+        it, where one network alone may be too sure.
 
     standardize : bool, default=True
         Centre and scale features with statistics of the training rows (running
@@ -110,7 +122,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     warm_start : bool, default=False
         Start ``fit`` from the posterior of the previous call instead of the prior. The same rows
-        are held out again; give the same rows, or use ``partial_fit`` for new ones.
+        are held out again; give the same rows, and a ``cv`` that splits them as before, or use
+        ``partial_fit`` for new ones.
 
     verbose : int, default=0
         1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
@@ -159,7 +172,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Output units: the nodes of the class tree, 11 for ten classes.
 
     n_samples_seen_ : int
-        Rows of positive weight given to ``fit`` and ``partial_fit``.
+        Rows of positive weight given to ``fit`` and ``partial_fit``, without those of ``X_val``.
 
     n_features_in_ : int
         Number of features.
@@ -207,7 +220,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         hidden_layer_sizes: int | Sequence[int] = (50,),
         activation: str = "relu",
         *,
-        sigma_v: float | Literal["auto"] = "auto",
+        sigma_v: float | Literal["auto", "constant"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         batch_inference: Literal["joint", "independent"] = "joint",
         covariance_type: Literal["diag", "full"] = "diag",
@@ -215,6 +228,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         half_life: float | Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
+        cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
         n_members: int = 10,
@@ -238,6 +252,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             half_life=half_life,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
+            cv=cv,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             n_members=n_members,
@@ -258,6 +273,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         sample_weight: ArrayLike | None = None,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        *,
+        X_val: MatrixLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the network to rows X and classes y.
 
@@ -272,7 +292,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Class labels: any hashable values.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``. Their common size
+            does not matter: they are divided by the smallest if that is above 1, and by their mean
+            if that is below 1. Rows of weight zero are left out.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -283,12 +305,27 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             correlated: ``(n_features, n_features)`` or one for each row. Only with
             ``covariance_type="full"``.
 
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
+            Rows to hold out, in the place of some of X: every member learns all rows of X, and
+            these tell when to stop, and how sure to be. In a `Pipeline`, they are transformed as X
+            is with ``Pipeline(..., transform_input=["X_val"])``.
+
+        y_val : array-like of shape (n_val,), default=None
+            Classes of the rows of ``X_val``, which must occur in y.
+
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Weights of the rows of ``X_val``; their common size does not matter.
+
+        groups : array-like of shape (n_samples,), default=None
+            Groups of the rows, for the splitter ``cv``.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit(X, y, sample_weight, X_std, X_cov)
+        user = UserSplit(X_val, y_val, sample_weight_val, groups)
+        return self._fit(X, y, sample_weight, X_std, X_cov, user)
 
     def partial_fit(
         self,
@@ -317,7 +354,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             All classes that will ever occur; required in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``. Their size
+            matters here, unlike in ``fit``: a weight of two is the row twice.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -571,7 +609,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             raise ValueError(f"classes must not contain NaN; got {classes!r}.")
         return found
 
-    def _observation_model(self, scaling: Scaling | None = None) -> ClassTree:
+    def _observation_model(
+        self, scaling: Scaling | None = None, *, streamed: bool = False
+    ) -> ClassTree:
         return class_tree(len(self.classes_), float(self.probit_scale))
 
     @property

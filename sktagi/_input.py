@@ -36,6 +36,8 @@ __all__ = [
     "known_frame",
     "missing_targets",
     "refuse_rows_without_targets",
+    "scaled_weight",
+    "weight_scale",
 ]
 
 # What users give: arrays, lists, frames and sparse matrices; seeds and generators.
@@ -50,14 +52,28 @@ class RawRows(NamedTuple):
     y: np.ndarray  # (n, n_targets): values, NaN if not observed; or (n,): class numbers
     weight: np.ndarray  # (n,)
     errors: InputErrors | None  # of X, in its units
+    kept: np.ndarray | None = None  # (rows as they were given,): which of them; None: all
+    n_validation: int = 0  # the last so many are given for validation: no member learns them
 
     def positive(self) -> RawRows:
         """Return the rows that have a weight: the others are as if they were not there."""
-        kept = self.weight.astype(self.X.dtype) > 0
-        if kept.all():
+        return self.take(self.weight.astype(self.X.dtype) > 0)
+
+    def take(self, chosen: np.ndarray) -> RawRows:
+        """Return some of the rows."""
+        if chosen.all():
             return self
-        errors = None if self.errors is None else self.errors.take(kept)
-        return RawRows(self.X[kept], self.y[kept], self.weight[kept], errors)
+        kept = chosen
+        if self.kept is not None:
+            kept = self.kept.copy()
+            kept[self.kept] = chosen
+        errors = None if self.errors is None else self.errors.take(chosen)
+        return RawRows(self.X[chosen], self.y[chosen], self.weight[chosen], errors, kept)
+
+    @property
+    def n_to_learn(self) -> int:
+        """Number of rows without those given for validation."""
+        return len(self.weight) - self.n_validation
 
 
 def known_frame(X: Any) -> Any:
@@ -142,22 +158,40 @@ def refuse_rows_without_targets(y: np.ndarray, name: str, weight: np.ndarray | N
         raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
 
 
-def check_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
+def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> np.ndarray:
     """Return weights of the rows as float64; None means ones."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = _as_floats(sample_weight, "sample_weight")
+    weight = _as_floats(sample_weight, name)
     if weight.ndim == 0:
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one number for each row."
+            f"{name}.shape == {weight.shape}, expected {(n_rows,)}: one number for each row."
         )
     if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
+        raise ValueError(f"{name} must be finite and not negative.")
     if not weight.any():
-        raise ValueError("sample_weight must have a positive entry; all sample weights are zero.")
+        raise ValueError(f"{name} must have a positive entry; all sample weights are zero.")
     return weight
+
+
+def weight_scale(smallest: float, mean: float) -> float:
+    """Return what ``fit`` divides weights by, so that their common size does not matter.
+
+    That is the smallest positive weight if it is above 1, the mean of the positive ones if it is
+    below 1, and 1 otherwise: equal weights are ones, counts that begin with 1 stay as they are, and
+    weights that add up to one are as if they were one on average.
+    """
+    return float(np.clip(1.0, smallest, max(smallest, mean)))
+
+
+def scaled_weight(weight: np.ndarray) -> np.ndarray:
+    """Return weights without their common size."""
+    positive = weight[weight > 0]
+    largest = positive.max()  # the sum of the weights may overflow, or lose their digits
+    mean = largest * np.mean(positive / largest)
+    return weight / weight_scale(positive.min(), mean)
 
 
 def check_X_std(X_std: Any, X: Any, names: Any = None) -> InputErrors | None:

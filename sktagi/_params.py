@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -34,8 +35,10 @@ def check_params(params: dict[str, Any]) -> None:
             _refuse(name, params[name], f"an integer >= {lowest}")
     if not (_is_str(params["batch_size"], "auto") or _is_int(params["batch_size"], 1)):
         _refuse("batch_size", params["batch_size"], "an integer >= 1 or 'auto'")
-    if not (_is_str(params["sigma_v"], "auto") or _is_positive(params["sigma_v"])):
-        _refuse("sigma_v", params["sigma_v"], "a positive number (1e-15 to 1e15) or 'auto'")
+    sigma_v = params["sigma_v"]
+    learned = ("auto", "constant")
+    if not (_is_positive(sigma_v) or (isinstance(sigma_v, str) and sigma_v in learned)):
+        _refuse("sigma_v", sigma_v, "a positive number (1e-15 to 1e15), 'auto' or 'constant'")
     half_life = params["half_life"]
     is_rows = _is_real(half_life) and half_life > 0
     if not (half_life is None or _is_str(half_life, "auto") or is_rows):
@@ -43,17 +46,30 @@ def check_params(params: dict[str, Any]) -> None:
     fraction = params["validation_fraction"]
     if not (_is_real(fraction) and 0 < fraction < 1):
         _refuse("validation_fraction", fraction, "a number between 0 and 1, both excluded")
+    if not _is_cv(params["cv"]):
+        accepted = "None, an integer >= 2, a splitter of scikit-learn or a list of (train, test)"
+        _refuse("cv", params["cv"], accepted)
     if not (_is_real(params["tol"]) and params["tol"] >= 0):
         _refuse("tol", params["tol"], "a finite number >= 0")
     for name in ("weight_gain", "bias_variance", "probit_scale"):
         if name in params and not _is_positive(params[name]):
             _refuse(name, params[name], "a positive number (1e-15 to 1e15)")
+    if "target_transform" in params:
+        _check_target_transform(params["target_transform"])
     for name in ("early_stopping", "standardize", "shuffle", "warm_start"):
         if not isinstance(params[name], (bool, np.bool_)):
             _refuse(name, params[name], "True or False")
     verbose = params["verbose"]
     if not (isinstance(verbose, (bool, np.bool_)) or _is_int(verbose, 0)):
         _refuse("verbose", verbose, "True, False or an integer >= 0")
+
+
+def _check_target_transform(value: Any) -> None:
+    methods = ("fit", "transform", "inverse_transform", "get_params")
+    is_transformer = not isinstance(value, type) and all(hasattr(value, m) for m in methods)
+    if not (value is None or _is_str(value, "log") or _is_str(value, "power") or is_transformer):
+        accepted = "None, 'log', 'power' or a transformer that has inverse_transform"
+        _refuse("target_transform", value, accepted)
 
 
 def _one_of(params: dict[str, Any], name: str, accepted: tuple[str, ...]) -> None:
@@ -77,6 +93,13 @@ def _is_real(value: Any) -> bool:
 def _is_positive(value: Any) -> bool:
     """Tell whether this is a positive number whose square is one too, even in single precision."""
     return _is_real(value) and 1e-15 <= value <= 1e15
+
+
+def _is_cv(value: Any) -> bool:
+    if isinstance(value, (str, type)):  # a class, GroupKFold for GroupKFold(), has split, too
+        return False
+    can_split = hasattr(value, "split") or isinstance(value, Iterable)
+    return value is None or can_split or _is_int(value, 2)
 
 
 def _is_int(value: Any, lowest: int) -> bool:

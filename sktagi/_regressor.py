@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, check_consistent_length
+from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI
 from ._input import (
     MatrixLike,
     RandomState,
+    RawRows,
     check_count,
-    check_coverage,
     check_probabilities,
     check_rng,
     check_targets,
@@ -25,19 +26,31 @@ from ._input import (
     missing_targets,
 )
 from ._scaling import Scaling
+from ._target_transform import (
+    TargetMap,
+    fit_transformer,
+    make_transformer,
+    map_of,
+    same_settings,
+)
+from ._user_split import UserSplit
+from .distribution import PredictiveDistribution
+from .engine.fast import slices
 from .engine.observations import Gaussian
-from .engine.tails import standard_quantiles
-from .metrics import gaussian_log_likelihood
+from .engine.shape import Shape, gaussian_shape
 
 __all__ = ["TAGIRegressor"]
+
+BLOCK_ELEMENTS = 1 << 17  # of the inputs of a block of rows
 
 
 class TAGIRegressor(RegressorMixin, BaseTAGI):
     """Bayesian neural network for regression, inferred in closed form (TAGI).
 
-    Every prediction carries a standard deviation. The posterior of the weights is Gaussian, with
-    independent entries unless ``covariance_type="full"``; each batch of rows updates it
-    analytically, without gradients or sampling.
+    Every prediction carries a standard deviation, and a distribution. The posterior of the weights
+    is Gaussian, with independent entries unless ``covariance_type="full"``; each batch of rows
+    updates it analytically, without gradients or sampling. Rows that are held out tell when to
+    stop, how wide and how skewed the distribution is, and how its noise varies with X.
 
     Parameters
     ----------
@@ -49,11 +62,15 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         linearised at the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact
         mean and variance of a rectified Gaussian instead.
 
-    sigma_v : float or "auto", default="auto"
-        Standard deviation of the observation noise, in units of the standardised target.
-        ``"auto"`` learns it while fitting (expectation maximisation). With ``early_stopping`` and
-        at least ten validation rows for each member, ``fit`` then sets one value for all members,
-        with which the held-out rows are most likely under the mixture of the members.
+    sigma_v : float, "auto" or "constant", default="auto"
+        Standard deviation of the observation noise, in units of the standardised target. A number
+        is kept. ``"constant"`` learns one level for each target while fitting (expectation
+        maximisation); with ``early_stopping`` it is then the one with which the held-out rows are
+        most likely under the mixture of the members. ``"auto"`` learns it too, and lets it vary
+        from row to row where held-out rows speak for that: a second, small network learns it from
+        their errors, in streams from those of rows before they are learned. Unless a number is
+        given, ``fit`` sets gross outliers among the targets aside, with a warning, and in streams
+        targets beyond six standard deviations count less.
 
     batch_size : int or "auto", default="auto"
         Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
@@ -71,7 +88,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         networks: its cost grows with the square of a layer's parameters, at most 5000 of them.
 
     max_iter : int, default=100
-        Epochs at most. 0 gives the prior predictive.
+        Epochs at most. 0 gives the prior predictive. If early stopping had the time to act and the
+        validation rows were still gaining at the end, ``fit`` gives a ``ConvergenceWarning``. With
+        ``sigma_v="auto"`` and early stopping, at most 70 % of them have constant noise.
 
     half_life : float, None or "auto", default="auto"
         Number of rows after which evidence counts half, in epochs as in streams. None never
@@ -81,23 +100,36 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
-        ``n_iter_no_change`` epochs without a gain of ``tol``, and keep the best posterior.
-        ``partial_fit`` holds out nothing.
+        ``n_iter_no_change`` epochs without a gain of ``tol``, and keep the best posterior. The same
+        rows then calibrate the predictive distribution; without them it is a Gaussian with
+        constant noise. ``partial_fit`` holds out nothing.
 
     validation_fraction : float, default=0.1
-        The share of distinct rows that are held out; copies of a row stay together.
+        The share of distinct rows that are held out; copies of a row stay together. Not used
+        with ``cv`` or ``X_val``.
+
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        Which rows members hold out. None is a share of random rows for each member. Otherwise a
+        splitter of scikit-learn, such as ``GroupKFold()`` (with ``groups`` in ``fit``),
+        ``TimeSeriesSplit()`` or ``PredefinedSplit(...)``, pairs of row numbers, or a number of
+        folds as in `cross_validate`: consecutive rows, classes in proportion. A member
+        learns the training rows of its split and holds out the test rows. The first two members
+        share the first split, the others go round the rest. Needs ``early_stopping``;
+        ``partial_fit`` ignores it.
 
     n_iter_no_change : int, default=20
-        Epochs without a gain after which training stops.
+        Epochs without a gain after which training stops. With ``sigma_v="auto"``, it has two parts:
+        with constant noise, until three quarters of this number bring no gain, and then, from the
+        best posterior on, with rows that count as their noise says, until half of it brings none.
 
     tol : float, default=1e-4
         The smallest gain in mean log-likelihood that counts.
 
     n_members : int, default=10
         Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out: with ten and a ``validation_fraction`` of 0.1, every row is
-        held out once. Members agree near the data and differ away from it, where one network alone
-        may be too sure.
+        with rows of its own held out, but for the first two, which share theirs: their
+        disagreement there is that at new rows. Members agree near the data and differ away from
+        it, where one network alone may be too sure.
 
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
@@ -109,6 +141,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     bias_variance : float, default=0.01
         Prior variance of the biases.
 
+    target_transform : {None, "log", "power"} or transformer, default=None
+        Increasing map of the targets that the network learns; every prediction is in the units of
+        y. ``"log"`` is for positive targets. ``"power"`` is scikit-learn's PowerTransformer (Yeo
+        and Johnson) of the standardised target, for skewed ones. Any other invertible transformer
+        of scikit-learn may be given; it is cloned. What has to be fitted is fitted to the targets
+        of ``fit``, or of the first ``partial_fit``.
+
     shuffle : bool, default=True
         Shuffle the rows in each epoch. ``partial_fit`` never does.
 
@@ -117,7 +156,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     warm_start : bool, default=False
         Start ``fit`` from the posterior of the previous call instead of the prior. The same rows
-        are held out again; give the same rows, or use ``partial_fit`` for new ones.
+        are held out again; give the same rows, and a ``cv`` that splits them as before, or use
+        ``partial_fit`` for new ones.
 
     verbose : int, default=0
         1 reports progress: one updating line on a terminal, a few plain lines elsewhere. 2 writes
@@ -137,8 +177,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
 
     sigma_v_ : float, or ndarray of shape (n_targets,)
-        Observation-noise standard deviation in use, in units of the standardised target. The
-        disagreement of the members is counted apart: it may be smaller than the true noise.
+        Constant level of the observation noise, a standard deviation in units of the standardised
+        target, which is a transformed one with ``target_transform``. If the noise varies, that of
+        each row is a multiple of it: see ``predict_noise_std``. The disagreement of the members is
+        counted apart: it may be smaller than the true noise.
 
     n_iter_ : int
         Epochs run by ``fit``; each call of ``partial_fit`` adds one.
@@ -148,9 +190,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     train_scores_ : list of float
         Mean log-likelihood of the training rows in each epoch, each batch before it was learned.
+        With ``target_transform``, the mean log slope of all rows is added, so that it is in the
+        units of y; to the validation scores, too.
 
     validation_scores_ : list of float, or None
         Mean log-likelihood of the validation rows after each epoch; None without early stopping.
+        Where rows begin to count as their noise says, there is a step.
 
     prequential_log_likelihood_ : float
         Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learned:
@@ -160,11 +205,14 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     recent_log_likelihood_ : float
         The same mean, in which a row counts half 500 rows later: a fall shows drift.
 
+    target_transformer_ : transformer
+        The fitted transformer of the targets; with ``target_transform`` only.
+
     n_outputs_ : int
         Output units: the number of targets.
 
     n_samples_seen_ : int
-        Rows of positive weight given to ``fit`` and ``partial_fit``.
+        Rows of positive weight given to ``fit`` and ``partial_fit``, without those of ``X_val``.
 
     n_features_in_ : int
         Number of features.
@@ -200,16 +248,73 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     >>> mean, std = model.predict(X_test, return_std=True)
     >>> mean.shape, std.shape
     ((111,), (111,))
-    >>> bool((abs(y_test - mean) < 2 * std).mean() > 0.9)
+    >>> low, high = model.predict_interval(X_test, coverage=0.9).T
+    >>> model.predict_dist(X_test[:1]).sf(200).round(1)  # probability of more than 200
+    array([0.9])
+    >>> -6 < model.log_likelihood(X_test, y_test) < -5
     True
     """
 
     _scales_targets = True
     _y_ndim: int
     _n_targets: int
+    target_transform: Any = None  # of an estimator that was saved before there was one
+    target_transformer_: Any
+    _target_range: np.ndarray | None
 
     # With metadata routing enabled, a pipeline passes return_std on to predict.
     __metadata_request__predict = {"return_std": True}
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        activation: str = "relu",
+        *,
+        sigma_v: float | Literal["auto", "constant"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        batch_inference: Literal["joint", "independent"] = "joint",
+        covariance_type: Literal["diag", "full"] = "diag",
+        max_iter: int = 100,
+        half_life: float | Literal["auto"] | None = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        cv: Any = None,
+        n_iter_no_change: int = 20,
+        tol: float = 1e-4,
+        n_members: int = 10,
+        standardize: bool = True,
+        weight_gain: float = 1.0,
+        bias_variance: float = 0.01,
+        target_transform: Any = None,
+        shuffle: bool = True,
+        random_state: RandomState = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            hidden_layer_sizes,
+            activation,
+            sigma_v=sigma_v,
+            batch_size=batch_size,
+            batch_inference=batch_inference,
+            covariance_type=covariance_type,
+            max_iter=max_iter,
+            half_life=half_life,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            cv=cv,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            n_members=n_members,
+            standardize=standardize,
+            weight_gain=weight_gain,
+            bias_variance=bias_variance,
+            shuffle=shuffle,
+            random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
+        )
+        self.target_transform = target_transform
 
     def fit(
         self,
@@ -218,6 +323,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         sample_weight: ArrayLike | None = None,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        *,
+        X_val: MatrixLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the network to rows X and targets y.
 
@@ -232,7 +342,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Targets. With several, NaN means that one was not observed in a row.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+            Weights: a row of weight w is learned with its noise variance over w. Their common size
+            does not matter: they are divided by the smallest if that is above 1, and by their mean
+            if that is below 1. Rows of weight zero are left out.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -243,12 +355,28 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             correlated: ``(n_features, n_features)`` or one for each row. Only with
             ``covariance_type="full"``.
 
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
+            Rows to hold out, in the place of some of X: every member learns all rows of X, and
+            these tell when to stop, and how sure to be. In a `Pipeline`, they are transformed as X
+            is with ``Pipeline(..., transform_input=["X_val"])``.
+
+        y_val : array-like of shape (n_val,) or (n_val, n_targets), default=None
+            Targets of the rows of ``X_val``.
+
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Weights of the rows of ``X_val``; their common size does not matter.
+
+        groups : array-like of shape (n_samples,), default=None
+            Groups of the rows, for the splitter ``cv``. In the calibration, rows of a group that
+            are held out count as one.
+
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        return self._fit(X, y, sample_weight, X_std, X_cov)
+        user = UserSplit(X_val, y_val, sample_weight_val, groups)
+        return self._fit(X, y, sample_weight, X_std, X_cov, user)
 
     def partial_fit(
         self,
@@ -273,7 +401,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Targets. With several, NaN means that one was not observed in a row.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``.
+            Weights: a row of weight w is learned with its noise variance over w. Their size
+            matters here, unlike in ``fit``: a weight of two is the row twice.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -333,9 +462,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Features.
 
         return_std : bool, default=False
-            Return the predictive standard deviation too: of the network and of the noise. What
-            lies within some of them is not what a Gaussian says if the errors are not Gaussian:
-            see `predict_interval`.
+            Return the predictive standard deviation too: of the network and of the noise at each
+            row, see `predict_variance`. What lies within some of them is not what a Gaussian says
+            if the errors are not Gaussian: see `predict_interval`.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -354,9 +483,43 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Predictive standard deviation; only if ``return_std``.
         """
         mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
+        if self._transforms:
+            dist = self._distribution(mean, epistemic + aleatoric)
+            moments = self._as_floats(dist.mean()), self._as_floats(dist.std())
+            return moments if return_std else moments[0]
         if return_std:
             return mean, np.sqrt(epistemic + aleatoric).astype(mean.dtype)
         return mean
+
+    def predict_dist(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> PredictiveDistribution:
+        """Predict the distribution of the target in each row.
+
+        It is one object for all rows, with the methods of scipy's distributions: ``mean``, ``std``,
+        ``var``, ``median``, ``pdf``, ``logpdf``, ``cdf``, ``sf``, ``ppf``, ``isf``, ``interval``,
+        ``support`` and ``rvs``. What other methods return is read from it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
+        Returns
+        -------
+        dist : PredictiveDistribution
+            Distributions of shape ``(n_samples,)`` or ``(n_samples, n_targets)``.
+        """
+        mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
+        return self._distribution(mean, epistemic + aleatoric)
 
     def predict_variance(
         self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
@@ -383,11 +546,45 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             from the errors of the inputs if ``X_std`` or ``X_cov`` is given, which it does not.
 
         aleatoric : ndarray, same shape
-            Variance of the observation noise. The two add up to the square of predict's std.
+            Variance of the observation noise at each row: all are equal unless it varies, for
+            which it takes ``sigma_v="auto"``. The two add up to the square of predict's std. With
+            ``target_transform``, that is divided as the variance of the transformed target is.
         """
         mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
         aleatoric = np.broadcast_to(aleatoric, epistemic.shape)
-        return epistemic.astype(mean.dtype), aleatoric.astype(mean.dtype)
+        if self._transforms:
+            var = epistemic + aleatoric
+            share, total = epistemic / var, self._distribution(mean, var).var()
+            epistemic, aleatoric = share * total, (1 - share) * total
+        return self._as_floats(epistemic), self._as_floats(aleatoric)
+
+    def predict_noise_std(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Predict the standard deviation of the observation noise in each row.
+
+        It is what is left of the predictive standard deviation when the network knows everything:
+        the square root of the second part of `predict_variance`. With ``sigma_v="auto"`` it differs
+        from row to row where the data say so.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X. They count only with ``target_transform``, by the mean that they change.
+
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``.
+
+        Returns
+        -------
+        std : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Standard deviation of the noise, in the units of y.
+        """
+        return np.sqrt(self.predict_variance(X, X_std, X_cov)[1])
 
     def predict_quantiles(
         self,
@@ -398,10 +595,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ) -> np.ndarray:
         """Quantiles of the predictive distribution.
 
-        Their distances from predict's mean, in units of its std, are those of the errors of the
-        rows that ``fit`` has held out. That needs ``early_stopping`` and ten such rows for each
-        member; otherwise the distribution is a Gaussian, as it is for all other methods. It is
-        symmetric: the median is the mean.
+        They are those of `predict_dist`. Their distances from predict's mean, in units of its std,
+        follow the errors of the rows that ``fit`` has held out, and need not be symmetric. With few
+        such rows they are nearly those of a Gaussian, and without ``early_stopping`` exactly.
 
         Parameters
         ----------
@@ -424,29 +620,30 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         quantiles : ndarray of shape (n_samples, n_quantiles)
             ``(n_samples, n_targets, n_quantiles)`` for several targets.
         """
-        check_is_fitted(self)
-        widths = self._standard_quantiles(check_probabilities(quantiles, "quantiles"))
-        return self._around_mean(X, widths, X_std, X_cov)
+        levels = check_probabilities(quantiles, "quantiles")
+        dist = self.predict_dist(X, X_std, X_cov)
+        return self._as_floats(_last_axis(dist.ppf(_first_axis(levels, dist.ndim))))
 
     def predict_interval(
         self,
         X: MatrixLike,
-        coverage: float = 0.9,
+        coverage: ArrayLike = 0.9,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
     ) -> np.ndarray:
         """Central interval that holds the target with probability ``coverage``.
 
-        Its ends are two of `predict_quantiles`, which follow the shape of held-out errors: it may
-        be narrower or wider than that of a Gaussian with predict's std.
+        Its ends are the quantiles ``(1 - coverage) / 2`` and ``(1 + coverage) / 2`` of
+        `predict_dist`, which follow the shape of held-out errors: it may be narrower or wider than
+        that of a Gaussian with predict's std, and need not be symmetric.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features.
 
-        coverage : float, default=0.9
-            Probability between 0 and 1.
+        coverage : float or array-like of shape (n_coverages,), default=0.9
+            Probability between 0 and 1, or several.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -459,23 +656,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Returns
         -------
         interval : ndarray of shape (n_samples, 2)
-            Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets.
+            Lower and upper ends; ``(n_samples, n_targets, 2)`` for several targets. An array of
+            coverages gives an axis before the last: ``(n_samples, n_coverages, 2)`` or
+            ``(n_samples, n_targets, n_coverages, 2)``.
         """
-        check_is_fitted(self)
-        coverage = check_coverage(coverage)
-        lower = self._standard_quantiles(np.array([(1 - coverage) / 2]))
-        return self._around_mean(X, np.hstack([lower, -lower]), X_std, X_cov)
-
-    def _standard_quantiles(self, quantiles: np.ndarray) -> np.ndarray:
-        calibration = self._net.calibration
-        return standard_quantiles(None if calibration is None else calibration.tails, quantiles)
-
-    def _around_mean(self, X: Any, widths: np.ndarray, X_std: Any, X_cov: Any) -> np.ndarray:
-        """Return the mean plus some standard deviations, (n_outputs or 1, n)."""
-        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
-        if self._y_ndim == 1:
-            widths = widths[0]
-        return mean[..., None] + std[..., None] * widths.astype(std.dtype)
+        one = np.ndim(coverage) == 0
+        levels = check_probabilities(coverage, "coverage")
+        dist = self.predict_dist(X, X_std, X_cov)
+        ends = dist.interval(_first_axis(levels, dist.ndim))
+        interval = np.stack([_last_axis(end) for end in ends], axis=-1)
+        return self._as_floats(interval[..., 0, :] if one else interval)
 
     def sample_y(
         self,
@@ -487,8 +677,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ) -> np.ndarray:
         """Draw targets from the predictive distribution of each row.
 
-        That is a Gaussian with predict's mean and std, without the shape of `predict_quantiles`;
-        rows are drawn independently of each other.
+        That is `predict_dist`: draws have the shape of held-out errors and the noise of their row.
+        Rows, and several targets, are drawn independently of each other.
 
         Parameters
         ----------
@@ -515,9 +705,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             ``(n_samples_X, n_targets, n_samples)`` for several targets.
         """
         n_samples = check_count(n_samples, "n_samples")
-        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
-        draws = check_rng(random_state).standard_normal((*mean.shape, n_samples))
-        return (mean[..., None] + std[..., None] * draws).astype(mean.dtype)
+        rng = check_rng(random_state)
+        draws = self.predict_dist(X, X_std, X_cov).rvs(n_samples, rng)
+        return self._as_floats(_last_axis(draws))
 
     def log_likelihood(
         self,
@@ -527,7 +717,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
     ) -> float:
-        """Mean log predictive density of y, that of a Gaussian with predict's mean and std.
+        """Mean log predictive density of y, that of `predict_dist`.
+
+        It is not that of a Gaussian with predict's mean and std, but follows the shape of held-out
+        errors. Targets that a ``target_transform`` cannot have, such as negative ones with
+        ``"log"``, have a log density of minus infinity.
 
         Parameters
         ----------
@@ -553,8 +747,16 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         log_likelihood : float
             The mean over the rows; a row's density is that of all its observed targets.
         """
-        mean, std = self.predict(X, return_std=True, X_std=X_std, X_cov=X_cov)
-        return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
+        dist = self.predict_dist(X, X_std, X_cov)
+        check_consistent_length(y if np.ndim(y) else np.atleast_1d(y), dist)
+        weight = check_weight(sample_weight, len(dist))
+        values = check_targets(y, "y", weight)
+        if values.size != np.prod(dist.shape):
+            raise ValueError(f"y has shape {values.shape}, predictions have shape {dist.shape}.")
+        log_density = dist.logpdf(values.reshape(dist.shape)).reshape(len(dist), -1)
+        rows = np.where(np.isnan(values.reshape(len(dist), -1)), 0, log_density).sum(axis=1)
+        counted = weight > 0
+        return float(np.average(rows[counted], weights=weight[counted]))
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R² of the predictive mean.
@@ -622,26 +824,121 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _other_targets(self, n_targets: int) -> str:
         return f"y has {n_targets} targets, but the estimator is fitted to {self._n_targets}."
 
-    def _observation_model(self, scaling: Scaling | None = None) -> Gaussian:
+    def _observation_model(
+        self, scaling: Scaling | None = None, *, streamed: bool = False
+    ) -> Gaussian:
         moments = None if scaling is None else scaling.y
-        return Gaussian(self._n_targets, None if moments is None else moments.scale)
+        scale = None if moments is None else moments.scale
+        return Gaussian(self._n_targets, scale, streamed and isinstance(self.sigma_v, str))
+
+    # Transformed targets
+
+    @property
+    def _transforms(self) -> bool:
+        return hasattr(self, "target_transformer_")
+
+    def _target_map(self) -> TargetMap | None:
+        if not self._transforms:
+            return None
+        return map_of(self.target_transformer_, self._target_range)
+
+    def _transform_targets(self, data: RawRows, *, first: bool) -> RawRows:
+        if first:
+            self.__dict__.pop("target_transformer_", None)
+            if self.target_transform is not None:
+                self.target_transformer_, self._target_range = fit_transformer(
+                    self.target_transform, data.y
+                )
+        else:
+            self._refuse_another_transform()
+        target_map = self._target_map()
+        if target_map is None:
+            return data
+        g = target_map.forward(data.y)
+        wrong = ~np.isfinite(g) & ~np.isnan(data.y)
+        if wrong.any():
+            is_log = isinstance(self.target_transform, str) and self.target_transform == "log"
+            raise ValueError(
+                f"y has values that target_transform={self.target_transform!r} cannot map, such as "
+                f"{data.y[wrong][0]:g}" + (": they must be positive." if is_log else ".")
+            )
+        return data._replace(y=g)
+
+    def _refuse_another_transform(self) -> None:
+        """Refuse to go on with another transform of the targets than what was learned has."""
+        fitted = getattr(self, "target_transformer_", None)
+        asked = None if self.target_transform is None else make_transformer(self.target_transform)
+        if type(fitted) is not type(asked) or not (asked is None or same_settings(fitted, asked)):
+            raise ValueError(
+                "target_transform must be as in the fit that is continued: "
+                f"{fitted!r} is fitted, {self.target_transform!r} is asked for."
+            )
+
+    def _mean_log_slope(self, data: RawRows) -> float:
+        target_map = self._target_map()
+        if target_map is None:
+            return 0.0
+        slope = target_map.log_slope(target_map.inverse(data.y))
+        slope = np.where(np.isfinite(slope), slope, 0)  # not observed
+        return float(np.average(slope.sum(axis=1), weights=data.weight))
+
+    # Predictions
+
+    def _distribution(self, mean: np.ndarray, var: np.ndarray) -> PredictiveDistribution:
+        """Return the distribution with these moments, of targets that are transformed if any."""
+        return PredictiveDistribution(
+            mean, np.sqrt(var), self._error_shape(), self._target_map()
+        )  # fmt: skip
+
+    def _error_shape(self) -> Shape:
+        """Return the shape of the errors of rows that were held out."""
+        calibration = self._net.calibration
+        return gaussian_shape(self._n_targets) if calibration is None else calibration.shape
+
+    def _as_floats(self, values: np.ndarray) -> np.ndarray:
+        """Return predictions in the network's precision; the largest numbers stay finite."""
+        dtype = self._net.dtype
+        if values.dtype == dtype:
+            return values
+        largest = np.finfo(dtype).max
+        return np.clip(values, -largest, largest).astype(dtype)
 
     def _predictive(
         self, X: Any, X_std: Any, X_cov: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return mean, variance of the network and variance of the noise, in original units."""
-        blocks = self._moments(X, X_std, X_cov)
+        X = self._validate_X(X)
+        blocks = self._moments_of(X, self._check_errors(X_std, X_cov, X))
         scaling, dtype = self._scaling, self._net.dtype
         means, variances = [], []
         for mu_z, var_z in blocks:
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
-            # Law of total variance over the members.
-            moments = scaling.original(mu_z.mean(axis=0), var_z.mean(axis=0) + mu_z.var(axis=0))
+            var = self._net.variance_of_mean(mu_z, var_z)
+            moments = scaling.original(mu_z.mean(axis=0), var)
             means.append(moments[0].T)
             variances.append(moments[1].T)
         mean, epistemic = np.concatenate(means).astype(dtype), np.concatenate(variances)
         noise_var = self._net.reported_noise.mean(axis=0)
-        aleatoric = scaling.original(np.zeros_like(noise_var), noise_var)[1][:, 0]
+        noise_var = scaling.original(np.zeros_like(noise_var), noise_var)[1]  # (n_targets, 1)
+        aleatoric = (noise_var * self._noise_ratio(X)).T
+        aleatoric = np.broadcast_to(aleatoric, mean.shape)
         if self._y_ndim == 1:
-            return mean[:, 0], epistemic[:, 0], aleatoric[0]
+            return mean[:, 0], epistemic[:, 0], aleatoric[:, 0]
         return mean, epistemic, aleatoric
+
+    def _noise_ratio(self, X: Any) -> np.ndarray:
+        """Return each row's noise variance over the constant one, (n_targets, rows or 1)."""
+        noise, scaling, dtype = self._net.noise_net, self._scaling, self._net.dtype
+        if noise is None or not noise.varies:
+            return np.ones((self._n_targets, 1))
+        blocks = slices(X.shape[0], max(1, BLOCK_ELEMENTS // (X.shape[1] + 1)))
+        return np.hstack([noise.ratio(scaling.inputs(X[b], None, dtype)[0]) for b in blocks])
+
+
+def _first_axis(levels: np.ndarray, ndim: int) -> np.ndarray:
+    """Return probabilities (k,) with an axis for each of a distribution's behind."""
+    return levels.reshape(-1, *(1,) * ndim)
+
+
+def _last_axis(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1))

@@ -252,6 +252,9 @@ class Scaling(NamedTuple):
         change = self.x.change_to(new.x)
         if not change.is_none:
             net.layers[0].rescale_inputs(change)
+            if net.noise_net is not None:
+                net.noise_net = net.noise_net.copy()
+                net.noise_net.net.layers[0].rescale_inputs(change)
         if self.y is None or new.y is None:
             return
         change = self.y.change_to(new.y)

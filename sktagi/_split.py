@@ -10,9 +10,17 @@ from scipy import sparse
 from .engine.fast import has_nan
 from .engine.keys import join_keys, row_keys
 
-__all__ = ["hold_out"]
+__all__ = ["fold_of", "hold_out", "padded"]
 
 FEW_ROWS = (20, 3)  # a target that is not observed everywhere is rare with fewer
+
+
+def fold_of(member: int, *, shared: bool = True) -> int:
+    """Return the number of the fold that a member holds out: if ``shared``, two have the first.
+
+    Rows that two members have not learned tell how far members disagree at new rows.
+    """
+    return max(member - shared, 0)
 
 
 def hold_out(
@@ -23,14 +31,15 @@ def hold_out(
     rng: np.random.RandomState,
     *,
     stratify: bool,
+    shared: bool = True,
 ) -> tuple[np.ndarray, list[np.ndarray] | None]:
     """Return training rows (members, n), padded with -1, and validation rows of each member.
 
     The share is counted in distinct rows, and copies of a row stay together: none of them is
     learned in training and met again in validation, and a row of weight two is held out as the
-    same row given twice. Members hold out different rows as long as there are enough. With
-    ``stratify`` the classes ``y`` are held out in proportion. Returns ``(train, None)`` if there
-    are fewer than two distinct rows.
+    same row given twice. The first two members hold out the same rows if ``shared``, all others
+    different ones as long as there are enough. With ``stratify`` the classes ``y`` are held out in
+    proportion. Returns ``(train, None)`` if there are fewer than two distinct rows.
     """
     n_rows = X.shape[0]
     keys = row_keys(X)
@@ -48,7 +57,7 @@ def hold_out(
     rank[free] = np.arange(len(free))
     train, validation = [], []
     for member in range(n_members):
-        place = (rank + member) % len(free)
+        place = (rank + fold_of(member, shared=shared)) % len(free)
         # Every 1/fraction-th place, the first among them. The small number absorbs rounding.
         held = np.ceil((place + 1) * fraction - 1e-9) > np.ceil(place * fraction - 1e-9)
         held &= rank >= 0
@@ -57,11 +66,15 @@ def hold_out(
         held = held[group]
         train.append(np.flatnonzero(~held))
         validation.append(np.flatnonzero(held))
-    longest = max(map(len, train))
-    padded = np.full((n_members, longest), -1)
+    return padded(train), validation
+
+
+def padded(train: list[np.ndarray]) -> np.ndarray:
+    """Return the rows that each member learns as one array (members, n), filled up with -1."""
+    order = np.full((len(train), max(map(len, train))), -1)
     for member, rows in enumerate(train):
-        padded[member, : len(rows)] = rows
-    return padded, validation
+        order[member, : len(rows)] = rows
+    return order
 
 
 def _may_be_held_out(y: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ The parameters and public attributes of an estimator are saved as they are. Priv
 into dicts of arrays, numbers and strings, so that a file does not depend on classes of this
 package other than the estimators: ``{"sktagi": kind, ...}`` holds the fields of that kind.
 
-Version 2
+Version 3
 ---------
 ``_net``
     ``Network``: ``layers``, a list of ``Layer`` with ``mu`` and ``var``, (members, n_in + 1,
@@ -13,8 +13,11 @@ Version 2
     ``outputs``, ``Gaussian`` or ``ClassTree``; ``noise_var``, (members, n_noise, 1);
     ``noise_is_learned``; ``rows_learned``, (members, n_noise, 1); ``calibration``, a
     ``Calibration`` or None: ``temperature`` and ``noise_scale``, (n_noise, 1), factors of
-    predictions, and ``tails``, the shares of errors outside the intervals that leave ``TAILS`` of a
-    Gaussian outside, (levels, n_outputs).
+    predictions, and ``shape``, a ``Shape``: ``weight``, ``mu`` and ``sd`` of the components of the
+    distribution of standardised errors, (n_outputs, K), and ``spread``, a factor; ``noise_net``, a
+    ``NoiseNetwork`` or None: ``net``, a ``Network`` with ``LogVariance`` as its outputs,
+    ``exponent`` and ``level``, (n_noise, 1), ``bounds``, (2, n_noise, 1), and ``scores``,
+    (exponents, n_noise).
 ``_scaling``
     ``Scaling``: ``x`` and ``y``, ``Moments``, the running statistics of features and of targets;
     None in the place of class labels.
@@ -22,12 +25,14 @@ Version 2
     ``Prequential``: the sums behind the scores of the stream.
 ``_origin``
     ``Origin``: where training started, for merging.
-``_split_seed``, ``_standardized``, ``_y_ndim``, ``_n_targets`` (the last two: regressor)
-    Plain values.
+``_split_seed``, ``_shares_fold``, ``_standardized``, ``_y_ndim``, ``_n_targets`` (the last two:
+regressor)
+    Plain values. Without ``_shares_fold``, which is newer, no two members hold out the same rows.
 ``_state_version``, ``_saved_by``
     The version of the state, and that of the package that wrote it.
 
-Version 1 is read, too: what it had otherwise is in ``_FROM_VERSION_1``.
+Versions 1 and 2 are read, too: what they had otherwise is in ``_FROM``. They had symmetric tails in
+the place of a shape, which is read as that of a Gaussian.
 """
 
 from __future__ import annotations
@@ -43,14 +48,15 @@ from ._prequential import Prequential
 from ._scaling import Moments, Scaling
 from ._version import __version__
 from .engine.activations import ACTIVATIONS
+from .engine.noise_network import LogVariance, NoiseNetwork
 from .engine.observations import Gaussian
 from .engine.posterior import Calibration, FullLayer, Layer, Network
-from .engine.tails import gaussian_tails
+from .engine.shape import Shape, gaussian_shape
 from .engine.tree import ClassTree
 
 __all__ = ["STATE_VERSION", "from_plain", "to_plain"]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 # Kinds, and the arguments that make one.
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -58,6 +64,9 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Layer": (Layer, tuple(field.name for field in fields(Layer))),
     "FullLayer": (FullLayer, tuple(field.name for field in fields(FullLayer))),
     "Calibration": (Calibration, Calibration._fields),
+    "Shape": (Shape, Shape._fields),
+    "NoiseNetwork": (NoiseNetwork, tuple(field.name for field in fields(NoiseNetwork))),
+    "LogVariance": (LogVariance, ("n_outputs",)),
     "Gaussian": (Gaussian, ("n_outputs",)),
     "ClassTree": (ClassTree, ("n_classes", "probit_scale")),
     "Moments": (Moments, tuple(field.name for field in fields(Moments))),
@@ -83,7 +92,7 @@ def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
             f"This {name} was saved by sktagi {saved_by} with state version {version}; sktagi "
             f"{__version__} reads state versions up to {STATE_VERSION}. Upgrade sktagi to load it."
         )
-    changes = _FROM_VERSION_1 if version == 1 else {}
+    changes = _FROM.get(version, {})
     state = {name: _decode(v, changes) if name.startswith("_") else v for name, v in state.items()}
     if "_x_moments" in state:  # version 1
         state["_scaling"] = Scaling(state.pop("_x_moments"), state.pop("_y_moments", None))
@@ -115,7 +124,12 @@ def _decode(value: Any, changes: dict[str, Callable[..., Any]]) -> Any:
     return make(**arguments)
 
 
-# Version 1
+# Earlier versions
+
+
+def _calibration_2(temperature: float, noise_scale: np.ndarray, tails: np.ndarray) -> Calibration:
+    """Make a calibration: it had the tails of symmetric intervals."""
+    return Calibration(temperature, noise_scale, gaussian_shape(tails.shape[1]))
 
 
 def _network_1(
@@ -133,9 +147,8 @@ def _network_1(
     noise_var = np.ascontiguousarray(noise_var.swapaxes(-1, -2))
     calibration = None
     if tails is not None or temperature != 1 or np.any(noise_scale != 1):
-        tails = gaussian_tails(outputs.n_outputs) if tails is None else tails
         scale = np.broadcast_to(noise_scale, (1, outputs.n_noise)).T.copy()
-        calibration = Calibration(temperature, scale, tails)
+        calibration = Calibration(temperature, scale, gaussian_shape(outputs.n_outputs))
     rows_learned = np.broadcast_to(rows_learned, noise_var.shape).copy()
     return Network(
         layers, activation, outputs, noise_var, learn_noise, rows_learned, calibration
@@ -155,9 +168,12 @@ def _origin_1(statistics: Any, rows_learned: np.ndarray, **others: Any) -> Origi
     return Origin(scaling=Scaling(x, y), rows_learned=rows_learned, **others)
 
 
-_FROM_VERSION_1: dict[str, Callable[..., Any]] = {
-    "Network": _network_1,
-    "GaussianOutputs": Gaussian,
-    "Moments": _moments_1,
-    "Origin": _origin_1,
+_FROM: dict[int, dict[str, Callable[..., Any]]] = {
+    1: {
+        "Network": _network_1,
+        "GaussianOutputs": Gaussian,
+        "Moments": _moments_1,
+        "Origin": _origin_1,
+    },
+    2: {"Calibration": _calibration_2},
 }

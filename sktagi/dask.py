@@ -15,20 +15,24 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from ._base import BaseTAGI
-from ._input import RawRows, check_rng
+from ._convergence import warn_if_still_gaining
+from ._input import RawRows, check_rng, weight_scale
 from ._labels import as_labels, distinct_labels
 from ._params import check_params
 from ._progress import Progress
 from ._scaling import Scaling
-from .engine.calibration import HeldOut, predict_held_out, set_calibration
-from .engine.fast import threads_for_layers
+from ._target_transform import is_stateless, make_transformer
+from .engine.calibration import TEMPERATURES, set_calibration
+from .engine.fast import slices, threads_for_layers
+from .engine.held_out import HeldOut, predict_held_out
 from .engine.learning import Learner, Settings
 from .engine.merging import merge_networks
-from .engine.noise import MIN_ROWS_FOR_NOISE, NOISE_FACTORS, best_on_grid, bounded_noise
+from .engine.noise import NOISE_FACTORS, best_on_grid, bounded_noise, scores_on_grid, trusted_noise
+from .engine.noise_network import NoiseNetwork
 from .engine.posterior import Network
 from .engine.predicting import predict_moments
-from .engine.rows import Rows, n_observed, slices
-from .engine.training import train
+from .engine.rows import Rows, n_observed
+from .engine.training import TRUST, fit_epochs
 
 __all__ = ["fit_shards"]
 
@@ -47,7 +51,8 @@ def fit_shards(
     Statistics for standardisation, and the score and the noise of the validation rows, are those
     of all partitions together. What a lost worker held is computed again by dask.
 
-    The mixture is calibrated by the rows that all partitions hold out, as by ``fit``.
+    The mixture is calibrated by the rows that all partitions hold out, as by ``fit``. A ``cv`` is
+    refused: its splits are of all rows, which no worker has.
 
     The result is close to that of ``fit`` on all rows, not equal to it; with one partition they
     differ in the shuffling and in the last digits of the noise. Partitions should be few (one or
@@ -67,7 +72,7 @@ def fit_shards(
         Targets or class labels, partitioned as X.
 
     sample_weight : dask array or series of shape (n_samples,), default=None
-        Weights, partitioned as X.
+        Weights, partitioned as X. Their common size does not matter, as in ``fit``.
 
     client : distributed.Client, default=None
         The cluster to use; None is the one that was connected to last.
@@ -92,13 +97,17 @@ def fit_shards(
     check_params(estimator.get_params(deep=False))
     if estimator.covariance_type == "full":
         raise ValueError("fit_shards merges networks with covariance_type='diag' only.")
+    if estimator.cv is not None:
+        raise ValueError("fit_shards takes no cv: every partition holds out rows of its own.")
+    _refuse_fitted_transforms(getattr(estimator, "target_transform", None))
     client = _client(client)
     estimator = clone(estimator)
     blocks = client.compute(_blocks(X, y, sample_weight))
     contents = client.gather(client.map(_contents, blocks, labelled=is_classifier(estimator)))
-    filled = [k for k, (counts, _) in enumerate(contents) if counts]
+    filled = [k for k, (weights, _) in enumerate(contents) if weights.n_rows]
     if not filled:
         raise ValueError("X has no rows of positive weight.")
+    scale = _Weights.joined([weights for weights, _ in contents if weights.n_rows]).scale
     classes = None
     if is_classifier(estimator):
         classes = distinct_labels(np.concatenate([found for _, found in contents if len(found)]))
@@ -107,7 +116,9 @@ def fit_shards(
     member_rngs = estimator._member_rngs(rng)
     estimator._split_seed = rng.randint(np.iinfo(np.int32).max)
     shards = [
-        client.submit(_shard, blocks[k], estimator, classes, estimator._split_seed + k, pure=False)
+        client.submit(
+            _shard, blocks[k], estimator, classes, scale, estimator._split_seed + k, pure=False
+        )
         for k in filled
     ]
     summaries = client.gather(client.map(_summary, shards, pure=False))
@@ -117,17 +128,28 @@ def fit_shards(
     net = fitted._draw_network(fitted.n_features_in_, dtype, member_rngs)
     net.outputs = fitted._observation_model(scaling)
     fitted._scaling, fitted._split_seed = scaling, estimator._split_seed
+    fitted._score_shift = float(np.average(
+        [s.estimator._score_shift for s in summaries], weights=[s.weight for s in summaries]
+    ))  # fmt: skip
     shards = client.map(_standardised, shards, fitted=fitted, net=net, pure=False)
 
     cluster = _Cluster(client, fitted, net, shards, summaries, member_rngs)
     name = f"{type(fitted).__name__} on {len(shards)} shards"
     progress = Progress(name, fitted.max_iter, fitted.verbose, cluster.holds_out)
     with progress:
-        history = train(net, cluster, fitted._plan(), on_epoch=progress)
-        if history.validation_scores and fitted._scales_targets:
-            cluster.calibrate(net)
+        varies = fitted._noise_may_vary and cluster.holds_out
+
+        def finish(net: Network) -> None:
+            if cluster.holds_out and fitted._scales_targets:
+                start = (net.noise_net or fitted._draw_noise_network(net)) if varies else None
+                cluster.calibrate(net, start, fitted._split_seed)
+
+        history = fit_epochs(
+            net, cluster, fitted._plan(), finish, varies=varies, on_epoch=progress
+        )  # fmt: skip
         progress.close(history)
     fitted._warn_if_interrupted(history, stacklevel=3)
+    warn_if_still_gaining(history, fitted._plan(), stacklevel=3)
     fitted._set_history(history)
     fitted._accept(net)
     fitted._begin(net, scaling, sum(s.n_rows for s in summaries))  # as whatever was merged
@@ -157,6 +179,32 @@ class _Summary(NamedTuple):
     n_validation: np.ndarray  # (n_targets,): rows of every member that observe a target, at least
 
 
+class _Weights(NamedTuple):
+    """Weights of rows that count: those that are refused later, too."""
+
+    n_rows: int
+    smallest: float
+    mean: float
+
+    @classmethod
+    def of(cls, sample_weight: Any) -> _Weights:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = weight[weight != 0]
+        if not len(weight):
+            return cls(0, np.inf, 0.0)
+        return cls(len(weight), float(weight.min()), float(weight.mean()))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Weights]) -> _Weights:
+        n_rows, smallest, mean = map(np.array, zip(*parts, strict=True))
+        return cls(n_rows.sum(), smallest.min(), np.average(mean, weights=n_rows))
+
+    @property
+    def scale(self) -> float:
+        """What they are divided by."""
+        return weight_scale(self.smallest, self.mean)
+
+
 class _Learned(NamedTuple):
     """What a shard sends back: a posterior, and sums over rows for each member."""
 
@@ -171,23 +219,24 @@ def _block(X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     return X, y, sample_weight
 
 
-def _contents(block: Any, labelled: bool) -> tuple[bool, Any]:
-    """Tell whether a partition has rows that count, and the classes of all its rows."""
+def _contents(block: Any, labelled: bool) -> tuple[_Weights, Any]:
+    """Return what the weights of a partition are, and the classes of all its rows."""
     X, y, sample_weight = block
-    counts = X.shape[0] > 0 and (
-        sample_weight is None or bool((np.asarray(sample_weight) != 0).any())
-    )
-    return counts, distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled and len(y) else ()
+    weights = _Weights.of(np.ones(X.shape[0]) if sample_weight is None else sample_weight)
+    return weights, distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled and len(y) else ()
 
 
-def _shard(block: Any, estimator: BaseTAGI, classes: Any, seed: int) -> _Shard:
+def _shard(block: Any, estimator: BaseTAGI, classes: Any, scale: float, seed: int) -> _Shard:
     X, y, sample_weight = block
     if sample_weight is not None:
-        sample_weight = np.asarray(sample_weight)
+        sample_weight = np.asarray(sample_weight, dtype=np.float64) / scale
     estimator = clone(estimator)
     data = estimator._validate_rows(
         X, y, sample_weight, None, None, first=True, incremental=True, classes=classes
     )
+    data = estimator._without_outliers(data, stacklevel=2)
+    estimator._shares_fold = True
+    estimator._score_shift = estimator._mean_log_slope(data)
     order, validation = estimator._split(data, np.random.RandomState(seed % (1 << 32)))
     estimator.n_samples_seen_ = 0
     estimator._scaling = estimator._empty_scaling(data)
@@ -257,19 +306,20 @@ def _score(net: Network, data: Rows, validation: list[np.ndarray]) -> tuple[np.n
     return np.stack(sums), np.array(weights, dtype=np.float64)
 
 
+def _with_noise(shard: _Shard, noise: NoiseNetwork) -> _Shard:
+    """Return the shard with rows whose noise differs."""
+    return shard._replace(rows=shard.rows.with_noise(noise.relative(shard.rows.x, TRUST)))
+
+
 def _held_out(shard: _Shard, net: Network, settings: Settings) -> HeldOut | None:
     if shard.validation is None:
         return None
     with threads_for_layers(net.layers, settings.batch_size):
-        return predict_held_out(net, shard.rows, shard.validation)
-
-
-def _counts(held: HeldOut | None) -> Any:
-    return 0 if held is None else held.counts
+        return predict_held_out(net, shard.rows, shard.validation, TEMPERATURES)
 
 
 def _answer(held: HeldOut | None, question: Any, given: Any) -> Any:
-    return 0.0 if held is None else question(held, *given)
+    return None if held is None else question(held, *given)
 
 
 # What runs where the call was made
@@ -312,23 +362,47 @@ class _Cluster:
         """Give up the tasks of an epoch."""
         self.client.cancel(self._futures)
 
-    def calibrate(self, net: Network) -> None:
+    def calibrate(self, net: Network, start: NoiseNetwork | None = None, seed: int = 0) -> None:
         """Calibrate as ``fit`` does, but rows held out stay where they are: sums are exchanged."""
-        client = self.client
-        held = client.map(_held_out, self.shards, net=net, settings=self.settings, pure=False)
-        counts = sum(client.gather(client.map(_counts, held, pure=False)))
+        held = self.client.map(
+            _held_out, self.shards, net=net, settings=self.settings, pure=False
+        )  # fmt: skip
+        # A noise network learns here.
+        with threads_for_layers(net.layers, self.settings.batch_size):
+            set_calibration(net, _HeldOutThere(self.client, held), start, seed)
 
-        def ask(question: Any, *given: Any) -> Any:
-            tasks = client.map(_answer, held, question=question, given=given, pure=False)
-            return sum(client.gather(tasks))
-
-        if counts.min() >= MIN_ROWS_FOR_NOISE:
-            set_calibration(net, counts, ask)
+    def vary_noise(self, noise: NoiseNetwork) -> None:
+        """Let the rows have noise of their own from now on."""
+        self.shards = self.client.map(_with_noise, self.shards, noise=noise, pure=False)
 
     def _seeds(self, active: np.ndarray) -> list[int] | None:
         if self.rngs is None:
             return None
         return [self.rngs[m].randint(np.iinfo(np.int32).max) for m in active]
+
+
+class _HeldOutThere:
+    """Held-out rows on the workers of a cluster."""
+
+    def __init__(self, client: Any, held: list[Any]):
+        self.client = client
+        self.held = held
+
+    def ask(self, question: Any, *given: Any) -> Any:
+        """Return the sum of the answers."""
+        return sum(self.collect(question, *given))
+
+    def collect(self, question: Any, *given: Any) -> list[Any]:
+        """Return the answers of the shards that hold rows out."""
+        answers = self.client.gather(self._map(question, given))
+        return [answer for answer in answers if answer is not None]
+
+    def change(self, function: Any, *given: Any) -> None:
+        """Replace the rows of each shard."""
+        self.held = self._map(function, given)
+
+    def _map(self, question: Any, given: Any) -> list[Any]:
+        return self.client.map(_answer, self.held, question=question, given=given, pure=False)
 
 
 class _EpochOnCluster(NamedTuple):
@@ -343,10 +417,10 @@ class _EpochOnCluster(NamedTuple):
         noise_var, now = self.net.noise_var, score[:, score.shape[1] // 2]
         if not self.net.noise_is_learned:
             return now.sum(axis=-1) / weight, noise_var.copy()
-        enough = self.n_validation >= MIN_ROWS_FOR_NOISE
-        best, top = best_on_grid(score, noise_var)
-        noise_var = np.where(enough[:, None], best, noise_var)
-        return np.where(enough, top, now).sum(axis=-1) / weight, noise_var
+        best = best_on_grid(score, noise_var)[0]
+        trusted = trusted_noise(best, noise_var, self.n_validation)
+        score = scores_on_grid(score, (trusted / noise_var)[..., 0])
+        return score.sum(axis=-1) / weight, trusted
 
     def learned(self, goes_on: np.ndarray) -> tuple[Network, np.ndarray]:
         nets = [part.net for part in self.parts if part.net is not None]
@@ -356,6 +430,16 @@ class _EpochOnCluster(NamedTuple):
         if not goes_on.all():
             net = net.members(np.flatnonzero(goes_on))
         return net, (score / weight)[goes_on]
+
+
+def _refuse_fitted_transforms(target_transform: Any) -> None:
+    """Refuse transforms of targets that would be fitted to each partition alone."""
+    if target_transform is None or is_stateless(make_transformer(target_transform)):
+        return
+    raise ValueError(
+        f"target_transform={target_transform!r} must be fitted to all targets, which are spread "
+        "over partitions: fit_shards takes 'log' or a FunctionTransformer."
+    )
 
 
 def _client(client: Any) -> Any:

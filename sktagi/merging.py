@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._base import BaseTAGI
 from ._prequential import Prequential
 from ._scaling import Scaling
+from ._target_transform import fingerprint
 from .engine.merging import merge_networks
 
 __all__ = ["fork", "merge"]
@@ -146,6 +147,7 @@ _MUST_AGREE = {
     "their classes": lambda e: list(getattr(e, "classes_", ())),
     "the dimensions of their targets": lambda e: getattr(e, "_y_ndim", 1),
     "standardize": lambda e: e._standardized,
+    "target_transform": lambda e: fingerprint(getattr(e, "target_transformer_", None)),
     "whether they learn the noise": lambda e: e._net.noise_is_learned,
     "their starting points (fork one estimator, and let copies of it learn)": lambda e: (
         e._origin.digest

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import floors, uci  # noqa: E402
+from benchmarks import distribution_rows, floors, uci  # noqa: E402
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -429,3 +429,73 @@ def test_speed_prints_ratios_in_one_run(capsys):
     for line in lines:
         assert line.count("|") == n_cells
         assert re.search(r"\| [\d.]+ ms \| [\d.]+ of MLPRegressor \| 1.0 \|", line)
+
+
+def test_distribution_prints_tables_and_says_which_goals_are_met(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(distribution_rows, "N_NEW", 60)
+    out = tmp_path / "results.jsonl"
+    command = ["distribution", "--cases", "generated", "--seeds", "1", "--out", str(out)]
+    main(command)
+    text = capsys.readouterr().out
+    title, _, header, _, *lines = text.splitlines()
+    assert title == "generated"
+    assert len([line for line in lines if line.startswith("| ")]) == 4
+    assert all(line.count("|") == header.count("|") for line in lines if line.startswith("| "))
+    assert len(re.findall(r"Goal: .*: (met|missed)", text)) == 5
+    by_noise = {(r["job"]["n"], r["job"]["params"]["sigma_v"]): r["result"] for r in records(out)}
+    assert set(by_noise) == set(product((300, 1000), ("constant", "auto")))
+    for result in by_noise.values():
+        assert sum(result["rows"]) == 60
+        assert sum(result["inside"]) / 60 == pytest.approx(result["coverage"])
+    assert f"{by_noise[1000, 'auto']['log_likelihood']:.3f}" in text
+    main(command)  # every fit is in the file already
+    assert capsys.readouterr().out == text
+    assert len(records(out)) == 4
+
+    with pytest.raises(SystemExit, match="the case inner needs --data"):
+        main(["distribution", "--cases", "inner", "--out", str(out)])
+
+
+def test_inner_rows_are_not_among_the_test_rows_of_their_split(data, tmp_path):
+    rng = np.random.default_rng(1)
+    (tmp_path / "tables").mkdir()
+    mask = rng.random((90, 2)) < 0.2
+    np.savez(tmp_path / "tables" / "servo.npz", X=np.arange(90.0)[:, None], y=np.arange(90.0),
+             test_mask=mask)  # fmt: skip
+    for split in range(2):
+        X, y, X_new, y_new = distribution_rows.inner_rows(str(tmp_path), "servo", split)
+        assert sorted([*y, *y_new]) == np.flatnonzero(~mask[:, split]).tolist()
+        assert len(y_new) == 30
+        assert np.array_equal(X[:, 0], y)
+        assert np.array_equal(X_new[:, 0], y_new)
+        all_X, _, tests = load_uci(str(data), "boston")
+        X, _, X_new, _ = distribution_rows.inner_rows(str(data), "boston", split)
+        test_rows = {tuple(row) for row in all_X[tests[split]]}
+        assert not test_rows & {tuple(row) for row in np.vstack([X, X_new])}
+
+
+def test_scores_of_a_distribution_are_those_of_a_known_one():
+    class Known:
+        """The truth, or its intervals half as wide."""
+
+        def __init__(self, share):
+            self.share = share
+
+        def fit(self, X, y):
+            pass
+
+        def predict(self, X, return_std=False):
+            return X[:, 0], self.share * X[:, 1]
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=20_000), rng.uniform(0.5, 2, size=20_000)])
+    y = X[:, 0] + X[:, 1] * rng.normal(size=20_000)
+    right, narrow = (distribution_rows.score(Known(share), X, y, X, y) for share in (1.0, 0.5))
+    assert right["coverage"] == pytest.approx(0.9, abs=0.01)
+    assert narrow["coverage"] == pytest.approx(0.589, abs=0.01)  # 2 Phi(1.645 / 2) - 1
+    assert right["rms"] == pytest.approx(1, abs=0.02)
+    assert narrow["rms"] == pytest.approx(2, abs=0.04)
+    assert right["variance"] / right["squares"] == pytest.approx(1, abs=0.04)
+    assert right["rows"] == [4000] * 5
+    assert np.divide(right["inside"], right["rows"]) == pytest.approx([0.9] * 5, abs=0.02)
+    assert right["spearman"] > 0.2

@@ -58,7 +58,7 @@ def test_predictions_are_cooled_and_learning_goes_on_from_what_was_learned(covar
         (5,), covariance_type=covariance_type, n_members=2, max_iter=8, random_state=0
     ).fit(X, y)
     learned, noise_var = model._net.layers[0].var[:, :-1], model._net.noise_var[0]
-    temperature, noise_scale, _ = model._net.calibration
+    temperature, noise_scale, *_ = model._net.calibration
     assert temperature != 1
     np.testing.assert_allclose(model.coef_vars_[0], temperature * learned, rtol=1e-12)
     np.testing.assert_allclose(model.sigma_v_, np.sqrt(noise_var * noise_scale).item(), rtol=1e-12)
@@ -91,7 +91,8 @@ def test_in_a_stream_the_noise_is_that_of_its_rows(scale, chunk):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2100, 3))
     Y = X[:, :2] + [0.1, 0.4] * rng.normal(size=(2100, 2))
-    params = {"n_members": 2, "max_iter": 1, "standardize": False, "half_life": None}
+    params = {"n_members": 2, "max_iter": 1, "standardize": False, "half_life": None,
+              "sigma_v": "constant"}  # fmt: skip
     model = TAGIRegressor((), batch_size=16, random_state=0, **params).fit(X[:500], Y[:500])
     noise_scale = np.array([[scale], [1.0]])
     model._net.calibration = model._net.calibration._replace(noise_scale=noise_scale)

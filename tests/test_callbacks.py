@@ -91,9 +91,10 @@ def test_an_epoch_shows_the_estimator_that_fit_would_give_if_it_ended_there(
 ):
     X, y = data()
     recorder = Recorder()
-    make(estimator, early_stopping=early_stopping).set_callbacks(recorder).fit(X, y)
+    params = {"early_stopping": early_stopping, "sigma_v": "constant"}
+    make(estimator, **params).set_callbacks(recorder).fit(X, y)
     for epoch, shown in enumerate(recorder.fitted, start=1):
-        expected = make(estimator, early_stopping=early_stopping, max_iter=epoch).fit(X, y)
+        expected = make(estimator, **params, max_iter=epoch).fit(X, y)
         for mine, theirs in zip(predictions(shown, X), predictions(expected, X), strict=True):
             np.testing.assert_array_equal(mine, theirs)
         assert shown.n_iter_ == epoch
@@ -173,7 +174,7 @@ def test_an_interrupted_epoch_ends_for_callbacks_too(monkeypatch):
     monkeypatch.setattr(Learner, "learn", interrupted)
     recorder = Recorder()
     with pytest.warns(UserWarning, match="interrupted in epoch 3"):
-        make(TAGIRegressor).set_callbacks(recorder).fit(*data())
+        make(TAGIRegressor, sigma_v="constant").set_callbacks(recorder).fit(*data())
     assert recorder.events.count("begin epoch") == recorder.events.count("end epoch") == 3
     assert recorder.fitted[-1] is None
 

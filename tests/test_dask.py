@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import product
 from types import SimpleNamespace
 
 import joblib
@@ -207,7 +208,7 @@ def test_one_shard_learns_as_fit(client):
     from sktagi.dask import fit_shards
 
     X, y = make_rows(300)
-    model = TAGIRegressor(**PARAMS, max_iter=10, shuffle=False)
+    model = TAGIRegressor(**PARAMS, sigma_v="constant", max_iter=10, shuffle=False)
     sharded = fit_shards(model, *chunked(X, y, 1))
     fitted = model.fit(X, y)
     np.testing.assert_allclose(sharded.train_scores_, fitted.train_scores_, rtol=1e-9)
@@ -226,7 +227,7 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
     X, y = make_rows(300)
     model = TAGIRegressor(**{**PARAMS, "n_members": 2}, max_iter=3, early_stopping=False).fit(X, y)
     given = [model._validate_rows(X, y, w, None, None, first=False) for w in (None, 1 + y**2)]
-    for data in given:
+    for data, start in product(given, (None, model._draw_noise_network(model._net))):
         rows = model._prepare(data, model._net)
         # Which rows each member holds out: of the first shard, of the second, of all.
         first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
@@ -238,13 +239,33 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         summary = sktagi.dask._Summary(
             None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33])
         )
-        sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, []).calibrate(net)
-        calibrate(expected, rows, everything)
+        sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, []).calibrate(net, start)
+        calibrate(expected, rows, everything, start)
+        if start is not None:  # folds of few sets are drawn in each place
+            ratios = [noisy.noise_net.log_ratio(rows.x)[0] for noisy in (net, expected)]
+            assert np.corrcoef(*ratios)[0, 1] > 0.9
+            continue
         found, expected = net.calibration, expected.calibration
         assert expected.temperature != 1
         assert found.temperature == expected.temperature
         np.testing.assert_allclose(found.noise_scale, expected.noise_scale, rtol=1e-9)
-        np.testing.assert_allclose(found.tails, expected.tails, rtol=1e-9)
+        np.testing.assert_allclose(found.shape.weight, expected.shape.weight, rtol=1e-6)
+
+
+def test_shards_learn_noise_that_varies(client):
+    from sktagi.dask import fit_shards
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1200, 2))
+    std = 0.1 * np.exp(0.7 * X[:, 0])
+    y = np.sin(X[:, 0]) + std * rng.normal(size=1200)
+    params = {**PARAMS, "n_members": 3, "max_iter": 20}
+    auto, constant = (
+        fit_shards(TAGIRegressor(sigma_v=sigma_v, **params), *chunked(X, y, 2))
+        for sigma_v in ("auto", "constant")
+    )
+    assert auto.log_likelihood(X, y) > constant.log_likelihood(X, y) + 0.2
+    assert np.corrcoef(np.log(auto.predict_noise_std(X)), np.log(std))[0, 1] > 0.9
 
 
 def test_statistics_of_shards_are_those_of_all_training_rows(client):
@@ -303,6 +324,33 @@ def test_shards_of_a_frame_with_classes_some_shards_lack(client):
     assert list(model.classes_) == ["high", "low", "middle"]
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.6  # a third by chance
+
+
+@pytest.mark.parametrize("size", [100.0, 1e-3])
+def test_the_common_size_of_weights_does_not_matter_to_shards(client, size):
+    """Nor do partitions whose weights differ: the scale is that of all of them."""
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(300)
+    weight = np.repeat([1.0, 2.0, 4.0], 100)
+    scaled = weight if size > 1 else weight / weight.mean()
+    model = TAGIRegressor(**PARAMS, max_iter=3)
+    dX, dy = chunked(X, y, 3)
+    models = [
+        fit_shards(model, dX, dy, sample_weight=da.from_array(w, chunks=100))
+        for w in (scaled, size * weight)
+    ]
+    mean, std = models[0].predict(X, return_std=True)
+    other, other_std = models[1].predict(X, return_std=True)
+    np.testing.assert_allclose(other, mean, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(other_std, std, rtol=1e-7)
+
+
+def test_a_splitter_is_refused_as_no_worker_has_all_rows(client):
+    from sktagi.dask import fit_shards
+
+    with pytest.raises(ValueError, match=r"fit_shards takes no cv\b"):
+        fit_shards(TAGIRegressor(cv=5), *chunked(*make_rows(30), 3))
 
 
 def test_shards_without_rows_or_without_weight_are_left_out(client):
@@ -399,7 +447,7 @@ def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monke
 
     def watched(name, function):
         def called(*given):
-            seen.append((name, tuple(limits)))
+            seen.append((name, tuple(limits[-1:])))
             return function(*given)
 
         return called
@@ -409,7 +457,7 @@ def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monke
     for name in ("predict_moments", "predict_held_out"):
         monkeypatch.setattr(sktagi.dask, name, watched(name, getattr(sktagi.dask, name)))
     X, y = make_rows(300)
-    model = TAGIRegressor(**PARAMS, max_iter=2, batch_size=20)
+    model = TAGIRegressor(**PARAMS, sigma_v="constant", max_iter=2, batch_size=20)
     sktagi.dask.fit_shards(model, *chunked(X, y, 2), client=threads)
     # Two epochs of two shards: each is learned, and validated afterwards.
     of_batches = ((2, 20),)  # in the calibration too, as in fit
@@ -467,7 +515,7 @@ def test_one_shard_of_incomplete_targets_learns_as_fit(client, seldom):
     if seldom:
         Y[25:, 1] = np.nan
         Y[np.isnan(Y).all(axis=1), 0] = 2.5
-    model = TAGIRegressor(**PARAMS, max_iter=10, shuffle=False)
+    model = TAGIRegressor(**PARAMS, sigma_v="constant", max_iter=10, shuffle=False)
     sharded, fitted = fit_shards(model, *chunked_targets(X, Y, 1)), model.fit(X, Y)
     np.testing.assert_allclose(sharded.train_scores_, fitted.train_scores_, rtol=1e-9)
     np.testing.assert_allclose(sharded.validation_scores_, fitted.validation_scores_, atol=0.03)
@@ -519,3 +567,19 @@ def test_shards_refuse_rows_without_any_target(client):
     Y[150] = np.nan
     with pytest.raises(ValueError, match="rows with no observed target"):
         fit_shards(TAGIRegressor(**PARAMS), *chunked_targets(X, Y, 2))
+
+
+def test_logarithms_of_targets_are_learned_on_shards(client):
+    from sktagi.dask import fit_shards
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = np.exp(X @ [1.0, -1.0] + 0.3 * rng.normal(size=400))
+    params = {"max_iter": 10, "n_members": 2, "random_state": 0}
+    model = TAGIRegressor((5,), target_transform="log", **params)
+    sharded, whole = fit_shards(model, *chunked(X, y, 2)), model.fit(X, y)
+    assert (sharded.predict_interval(X, 0.999) > 0).all()
+    assert sharded.log_likelihood(X, y) == pytest.approx(whole.log_likelihood(X, y), abs=0.2)
+    assert sharded.validation_scores_[-1] == pytest.approx(whole.validation_scores_[-1], abs=0.3)
+    with pytest.raises(ValueError, match="positive"):
+        fit_shards(model, *chunked(X, y - 1, 2))

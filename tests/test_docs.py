@@ -35,19 +35,36 @@ def test_getting_started_runs():
     assert names["best"]["hidden_layer_sizes"] in [(50,), (50, 50)]
 
 
-def test_guide_runs_and_compares_three_models_by_three_scores():
+def numbers_in(line: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
+
+
+def test_guide_prints_what_it_shows_and_compares_three_models(capsys):
     names = run_blocks("guide.md")
+    text = (DOC / "guide.md").read_text()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    shown = "".join(block for language, block in blocks if not language).splitlines()
+    printed = capsys.readouterr().out.splitlines()
+    assert len(shown) == len(printed)
+    for ours, theirs in zip(shown, printed, strict=True):
+        assert ours.split()[0] == theirs.split()[0]
+        assert numbers_in(ours) == pytest.approx(numbers_in(theirs), rel=0.01, abs=0.03)
     assert 0.8 < names["inside"] < 0.99
     assert 0 < names["off"] < 0.15
     assert names["best_sigma_v"] in (0.3, 0.5, 0.7, 0.9)
+    for held_out, (covered, score) in names["honest"].items():
+        cells = re.search(rf"^\| {held_out} \| (\d+) % \| (\S+) \|$", text, re.MULTILINE).groups()
+        assert 100 * covered == pytest.approx(float(cells[0]), abs=5)
+        assert score == pytest.approx(float(cells[1]), abs=0.3)
+    noise = {
+        name: np.sqrt(model.predict_variance([[0.1], [0.9]])[1])
+        for name, model in names["sensor_models"].items()
+    }
+    assert noise["constant"][0] == noise["constant"][1]
+    assert noise["auto"] == pytest.approx([0.055, 0.455], abs=0.05)
     table = names["table"]
     ours, linear = table["TAGIRegressor"], table["BayesianRidge"]
     assert ours[0] > linear[0] - 0.2
-    text = (DOC / "guide.md").read_text()
-    shown = re.findall(r"^(\w+) +(-\d+\.\d+) +(-\d+\.\d+) +(-\d+\.\d+)$", text, re.MULTILINE)
-    assert [row[0] for row in shown] == list(table)
-    for name, *values in shown:
-        np.testing.assert_allclose(np.array(values, dtype=float), table[name], rtol=0.01)
 
 
 MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting", "sktagi.merging"]
@@ -104,3 +121,12 @@ def test_rows_of_a_table_have_the_columns_of_its_header(page):
         header, *rows = table.splitlines()
         for row in rows:
             assert row.count("|") == header.count("|"), row
+
+
+def test_tree_of_the_developer_guide_is_the_folder():
+    tree = (DOC / "development.md").read_text().split("```text\n")[1].split("```")[0]
+    named = re.findall(r"^ +(\w+\.py) ", tree, re.MULTILINE)
+    package = ROOT / "sktagi"
+    found = [path.name for folder in (package, package / "engine") for path in folder.glob("*.py")]
+    left_out = {"__init__.py", "_version.py"}
+    assert sorted(named) == sorted(name for name in found if name not in left_out)

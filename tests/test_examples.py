@@ -43,6 +43,32 @@ def test_band_of_the_toy_problem_covers_and_opens_beyond_the_data():
         assert widening > 1.25
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_band_follows_noise_that_varies_and_one_level_does_not(seed):
+    example = functions_of("plot_varying_noise.py")
+    X, y = example["make_data"](1000, n=4000)
+    parts, overall, log_lik = {}, {}, {}
+    for name, model in example["fit_both"](seed).items():
+        parts[name], overall[name] = example["coverage_by_part"](model)
+        log_lik[name] = model.log_likelihood(X, y)
+    assert min(parts["constant"][:2]) > 0.98
+    assert parts["constant"][-1] < 0.75
+    assert min(parts["auto"]) > 0.8
+    assert parts["auto"][-1] > 0.84
+    assert all(0.84 < share < 0.96 for share in overall.values())
+    assert log_lik["auto"] > log_lik["constant"] + 0.2
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_prices_by_their_logarithm_are_never_negative_and_more_likely(seed):
+    example = functions_of("plot_skewed_target.py")
+    scores = {name: example["compare"](m) for name, m in example["fit_both"](seed).items()}
+    log_lik, covered, lowest = zip(scores["price"], scores["logarithm"], strict=True)
+    assert log_lik[1] > log_lik[0] + 0.05
+    assert all(0.86 < share < 0.97 for share in covered)
+    assert lowest[0] < 0 < lowest[1]
+
+
 def test_log_likelihood_finds_the_noise_and_r2_does_not():
     tune = functions_of("plot_tune_sigma_v.py")
     found = tune["search"](*tune["make_data"](1), 1)
@@ -293,12 +319,13 @@ def posterior_of_units(layers, x, sigma_v):
 def test_pictures_are_drawn_and_labelled(example, monkeypatch):
     """Every line of an example runs; fits are cut short, so this says nothing about claims."""
     plt = pytest.importorskip("matplotlib.pyplot")
-    train = _base.train
+    fit_epochs = _base.fit_epochs
 
-    def one_epoch(net, source, plan, **kwargs):
-        return train(net, source, plan._replace(max_iter=min(plan.max_iter, 1)), **kwargs)
+    def one_epoch(net, source, plan, finish, **kwargs):
+        plan = plan._replace(max_iter=min(plan.max_iter, 1))
+        return fit_epochs(net, source, plan, finish, **kwargs)
 
-    monkeypatch.setattr(_base, "train", one_epoch)
+    monkeypatch.setattr(_base, "fit_epochs", one_epoch)
     monkeypatch.setattr("sys.argv", [str(example)])
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.close("all")

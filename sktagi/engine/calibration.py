@@ -1,185 +1,358 @@
 """How sure a mixture of networks should be, from rows that its members have not seen.
 
 Training makes every member as sure as suits its own validation rows. What is reported in the end
-is the variance of the mixture,
+is the variance of the mixture of M members,
 
-    temperature * var_z + var(means of the members) + noise_var
+    temperature * var_z + spread * var(means of the members) + noise_var
 
-and its error is smaller than that of a member: with means m_j around their average m, the mean of
-(y - m_j)^2 is (y - m)^2 + var(m_j). So at a row that member j has held out, its own mean m_j tells
-of the reported variance plus var(m_j) once more. The temperature and the noise are those that
-maximise the likelihood of all held-out rows in this sense; with one member it is its own. The same
-rows have chosen the epoch at which a member stopped, which makes their errors a little smaller than
-those of new rows: the variances found grow by a few parts in the number of a member's rows.
+and its error is smaller than that of a member. Let h of the members hold a row out, and v be the
+variance of members' means around each other at rows that they have not learned. The mean of the h
+has an expected squared error that is (1/h - 1/M) v above that of the mean of all. So the error of
+these h tells of the variance
 
-With the variances go the tails of the errors (``tails``), of which the standard deviation says
-nothing: how they are distributed over the held-out rows, each in units of its own standard
-deviation. There the members' disagreement is that of the others, which all have learned the row:
-var(m_j) over all members would grow with the very error that it is to measure, and hide the tails.
-That makes it too small, so the errors are scaled to a mean square of 1: the scale of predictions is
-their standard deviation, and nothing but the tails is taken from here.
+    temperature * var_z + (1/h - 1/M + spread (1 - 1/M)) v + noise_var
+
+for the mixture itself has var(means) = (1 - 1/M) v on average. Temperature, spread and noise are
+those that maximise the likelihood of all held-out rows in this sense. Where members err each in
+another direction and nothing else is wrong, the mean of M errs by v / M only, and the spread is
+lowered: with little noise it would be far too large.
+
+Members that have learned a row agree on it more than on a new one: a wide network sits on the rows
+it has learned. So v is the variance of those who have learned the row, times the factor by which it
+is larger at rows that two members hold out, for these two (``held_out``). If all hold a row out, v
+is theirs, and nothing is left to correct.
+
+The same rows have chosen the epoch at which a member stopped, which makes their errors a little
+smaller than those of new rows: the variances found grow by a few parts in the number of a member's
+rows.
+
+Where the noise may vary, a second network learns it from the same errors (``noise_network``). With
+the variances goes the shape of the errors (``shape``), each in units of its own standard deviation.
 
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
-data would. It is not lowered unless the rows speak clearly for less. Both belong to predictions
-alone: what is learned later goes on from the posterior as it was learned.
+data would. Neither it nor the spread is lowered unless the rows speak clearly for less. All of it
+belongs to predictions alone: what is learned later goes on from the posterior as it was learned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy import sparse
 
-from .keys import join_keys, row_keys
-from .noise import MIN_ROWS_FOR_NOISE, search_noise
-from .observations import ObservationModel
+from .fast import slices
+from .held_out import HeldOut, predict_held_out, spread_sums, with_disagreement
+from .noise import search_noise, trust, trusted_noise
+from .noise_network import (
+    EXPONENTS,
+    LARGEST_LOG,
+    N_FOLDS,
+    Errors,
+    NoiseNetwork,
+    held_out_outputs,
+    learn_errors,
+    log_density,
+    trusted_exponent,
+)
 from .posterior import Calibration, Network
-from .predicting import held_out_moments, predict_moments
-from .rows import Rows, slices
-from .tails import blend_tails, sum_outside
+from .rows import Rows
+from .shape import error_histogram, fit_shape
 
-__all__ = ["HeldOut", "calibrate", "predict_held_out", "set_calibration"]
+__all__ = ["HeldOutHere", "Places", "calibrate", "set_calibration"]
 
-TEMPERATURES = 0.5 ** np.arange(9)
-# A lower temperature must raise the log-likelihood of the held-out rows by at least this much.
+TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
+SPREADS = 0.5 ** np.arange(6)
+# A lower temperature, or a lower spread, must raise the log-likelihood of the held-out rows by at
+# least this much.
 CLEAR_GAIN = 4.0
-# Growth of the variances, times the number of rows that a member has held out.
-OPTIMISM = 8.0
+# Noise that varies must raise it by at least this much for each target.
+LEAST_GAIN = 2.0
+# Growth of the variances, times the number of rows that a member has held out and some more: of few
+# rows, the epoch is chosen by chance more than by what they say.
+OPTIMISM = 4.0
+MORE_ROWS = 20.0
 # How far from the noise of the members to look for that of the mixture: a factor.
 REACH = 1000.0
+# The noise network explains what the network's own variance does not at this temperature or a
+# lower one: at high ones it hides where the noise is small.
+LOW_TEMPERATURE = 4
+LEVEL_REACH = 3.0  # how far from the constant level to look for that of noise that varies
+MOST_ERRORS = 20_000  # that a noise network learns
 BLOCK_ROWS = 4096  # scored at once
 
 
-class HeldOut(NamedTuple):
-    """Rows that members have held out, as the members that hold them out predict them."""
+class Places(Protocol):
+    """Where held-out rows are: in memory, or on the workers of a cluster."""
 
-    mu_z: np.ndarray  # (n_outputs, rows)
-    var_z: np.ndarray  # (temperatures, n_outputs, rows)
-    # (n_outputs, rows): errors should have the variance var_z + disagreement + noise
-    disagreement: np.ndarray
-    disagreement_of_others: np.ndarray  # without the member that holds a row out
-    y: np.ndarray  # (rows, n_targets)
-    weight: np.ndarray  # (rows,)
-    noise_ratio: np.ndarray  # (n_noise or 1, rows or 1): noise variance over that asked about
-    counts: np.ndarray  # (members,): distinct rows of each
-    row_weights: np.ndarray  # (n_targets, distinct rows): zero where not observed
+    def ask(self, question: Callable[..., Any], *given: Any) -> Any:
+        """Return the sum of ``question(held, *given)`` over the places."""
+
+    def collect(self, question: Callable[..., Any], *given: Any) -> list[Any]:
+        """Return the answers of all places."""
+
+    def change(self, function: Callable[..., HeldOut], *given: Any) -> None:
+        """Replace the rows of each place by ``function(held, *given)``."""
 
 
-def calibrate(net: Network, data: Rows, validation: list[np.ndarray]) -> None:
-    """Calibrate predictions, in place, by the rows that each member has held out."""
-    if min(map(len, validation)) < MIN_ROWS_FOR_NOISE:
-        return
-    held = predict_held_out(net, data, validation)
-    if held.counts.min() >= MIN_ROWS_FOR_NOISE:
-        set_calibration(net, held.counts, lambda question, *given: question(held, *given))
+class HeldOutHere:
+    """Held-out rows in memory."""
+
+    def __init__(self, held: HeldOut):
+        self.held = held
+
+    def ask(self, question: Callable[..., Any], *given: Any) -> Any:
+        """Return the answer."""
+        return question(self.held, *given)
+
+    def collect(self, question: Callable[..., Any], *given: Any) -> list[Any]:
+        """Return the only answer."""
+        return [question(self.held, *given)]
+
+    def change(self, function: Callable[..., HeldOut], *given: Any) -> None:
+        """Replace the rows."""
+        self.held = function(self.held, *given)
 
 
-def predict_held_out(net: Network, data: Rows, validation: list[np.ndarray]) -> HeldOut:
-    """Return what members say of the rows that they hold out, at each temperature."""
-    held = data.take(np.concatenate(validation))
-    counts = np.array(list(map(len, validation)))
-    owner = np.repeat(np.arange(len(counts)), counts)
-    means = predict_moments(net, held.x, held.errors)[0].astype(np.float64)
-    var_z = []
-    for temperature in TEMPERATURES:
-        tempered = net
-        if temperature != 1:
-            tempered = replace(net, layers=[layer.tempered(temperature) for layer in net.layers])
-        moments = held_out_moments(tempered, data, validation)
-        var_z.append(np.concatenate([var_z for _, _, var_z in moments], axis=-1))
-        del tempered, moments  # before those of the next temperature are made
-    mu_z = means[owner, :, np.arange(len(owner))].T
-    others = (np.arange(len(counts))[:, None] != owner)[:, None] / max(len(counts) - 1, 1)
-    deviations = np.square(means - (others * means).sum(axis=0))
-    keys = _keys(held)
-    parts = np.split(keys, np.cumsum(counts)[:-1])
-    _, row = np.unique(keys, return_inverse=True)
-    observed = ~np.isnan(np.atleast_2d(held.y.T))
-    return HeldOut(
-        mu_z, np.stack(var_z), 2 * means.var(axis=0), 2 * (others * deviations).sum(axis=0),
-        held.y, held.weight, held.noise(np.ones((1, 1))),
-        np.array([len(np.unique(part)) for part in parts]),
-        np.stack([np.bincount(row, held.weight * known) for known in observed]),
-    )  # fmt: skip
+def calibrate(
+    net: Network,
+    data: Rows,
+    validation: list[np.ndarray],
+    start: NoiseNetwork | None = None,
+    seed: int = 0,
+    groups: np.ndarray | None = None,
+) -> None:
+    """Calibrate predictions, in place, by the rows that each member has held out.
 
-
-def _keys(held: Rows) -> np.ndarray:
-    """Return keys that are equal for copies of a row, which are a row of more weight."""
-    keys = row_keys(held.x) if held.keys is None else held.keys
-    for column in held.y.T:
-        keys = join_keys(keys, column)
-    return keys
+    Noise may vary if there is a noise network to ``start`` with. ``groups`` (n,) are numbers.
+    """
+    held = predict_held_out(net, data, validation, TEMPERATURES, groups)
+    set_calibration(net, HeldOutHere(held), start, seed)
 
 
 # Questions to rows held out. What they answer adds up over rows.
 
 
-def score_noise(held: HeldOut, outputs: ObservationModel, noise: np.ndarray) -> np.ndarray:
-    """Sum log-likelihoods (temperatures, grid, n) for noise variances (..., n_noise, 1)."""
+class Case(NamedTuple):
+    """What the variance of an error is made of."""
+
+    temperature: int  # its number
+    exponent: Any = 0.0  # (n_noise, 1), or one for all
+    spread: float = 1.0  # factor of the variance of the members' means
+
+
+def score_noise(held: HeldOut, cases: list[Case], noise: np.ndarray) -> np.ndarray:
+    """Sum log-likelihoods (cases, grid, n) for noise variances (cases, grid, n_noise, 1)."""
     scores = np.zeros(noise.shape[:-1])
     for part in slices(len(held.weight), BLOCK_ROWS):
-        mu_z, y, weight = held.mu_z[:, part], held.y[part], held.weight[part]
-        ratio = held.noise_ratio if held.noise_ratio.shape[1] == 1 else held.noise_ratio[:, part]
-        for score, var_z, tried in zip(scores, held.var_z[..., part], noise, strict=True):
-            var_y = held.disagreement[:, part] + var_z + tried * ratio
-            score += np.einsum("n,gon->go", weight, outputs.log_likelihood(mu_z, var_y, y))
+        rows = held.take(part)
+        for score, case, tried in zip(scores, cases, noise, strict=True):
+            var = _variance_of_errors(rows, case, tried)
+            log_lik = log_density(rows.error, var)
+            score += np.einsum("n,gon->go", rows.weight, log_lik)
     return scores
 
 
-def count_outside(held: HeldOut, chosen: int, noise: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Sum the weight outside each interval (levels, n_outputs), of errors over ``scale``."""
-    return sum_outside(_standardised(held, chosen, noise) / scale[:, None], held.weight)
-
-
-def sum_squares(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
-    """Sum the weighted squared errors, (n_outputs,)."""
-    squares = np.square(_standardised(held, chosen, noise))
-    return np.nan_to_num(squares) @ held.weight.astype(np.float64)
-
-
-def _standardised(held: HeldOut, chosen: int, noise: np.ndarray) -> np.ndarray:
-    """Return errors over their standard deviations; NaN where not observed."""
-    var = held.disagreement_of_others + held.var_z[chosen] + noise * held.noise_ratio
-    return (held.y.T - held.mu_z) / np.sqrt(var)
+def _variance_of_errors(held: HeldOut, case: Case, noise: np.ndarray) -> np.ndarray:
+    """Return the variance (..., n_outputs, rows) that errors should have."""
+    if held.log_noise is not None:
+        log_ratio = np.clip(case.exponent * held.log_noise, -LARGEST_LOG, LARGEST_LOG)
+        noise = noise * np.exp(log_ratio)
+    return held.disagreement_with(case.spread) + held.var_z[case.temperature] + noise
 
 
 def sum_weights(held: HeldOut) -> np.ndarray:
     """Sum the weights of the rows, their squares and the distinct rows, (3, n_targets)."""
-    weights = held.row_weights
+    _, row = np.unique(held.keys, return_inverse=True)
+    known = ~np.isnan(held.error)
+    weights = np.stack([np.bincount(row, held.weight * some) for some in known])
     return np.stack([weights.sum(1), np.square(weights).sum(1), np.count_nonzero(weights, 1)])
 
 
-def set_calibration(net: Network, counts: np.ndarray, ask: Callable[..., Any]) -> None:
-    """Calibrate, in place, by the rows held out, which may be in several places.
+def count_rows(held: HeldOut) -> np.ndarray:
+    """Count the distinct rows of each member."""
+    return held.counts
 
-    ``ask(question, *given)`` is the sum of ``question(held, *given)`` over them; it is asked six
-    times, three of them for the noise. ``counts`` (members,) are the distinct rows of each member.
+
+def errors_of(held: HeldOut, case: Case, noise: np.ndarray, share: float, seed: int) -> Errors:
+    """Return errors to learn from, of a share of the rows, in units of the ``noise``."""
+    if share < 1:
+        n_rows = len(held.weight)
+        chosen = np.random.RandomState(seed).permutation(n_rows)[: int(np.ceil(share * n_rows))]
+        held = held.take(np.sort(chosen))
+    var = held.disagreement_with(case.spread) + held.var_z[case.temperature]
+    return Errors(held.x, held.error / np.sqrt(noise), var / noise, held.weight, _folds(held))
+
+
+def _folds(held: HeldOut) -> np.ndarray:
+    """Return the member of a noise network that holds each row out.
+
+    Rows that were held out together are so again. If there are few such sets, folds are made by
+    chance, that is by the order along a random direction; copies of a row and rows of a group have
+    the same.
+    """
+    if held.n_splits >= N_FOLDS - 1:
+        return np.maximum(held.holder - 1, 0) % N_FOLDS  # the first two hold out the same
+    direction = np.random.default_rng(0).standard_normal(held.x.shape[1])
+    _, first, group = np.unique(held.keys, return_index=True, return_inverse=True)
+    order = np.argsort((held.x @ direction)[first].astype(np.float32), kind="stable")
+    rank = np.empty(len(first), dtype=int)
+    rank[order] = np.arange(len(first))
+    return rank[group] % N_FOLDS
+
+
+def count_all(held: HeldOut) -> int:
+    """Count the rows."""
+    return len(held.weight)
+
+
+def with_log_noise(held: HeldOut, net: Network) -> HeldOut:
+    """Return the rows with what members of a noise network say that have not learned them."""
+    return held._replace(log_noise=held_out_outputs(net, held.x, _folds(held)))
+
+
+def range_of_log_noise(held: HeldOut) -> np.ndarray:
+    """Return the lowest and the highest U, (2, n_noise, 1)."""
+    assert held.log_noise is not None
+    u = held.log_noise
+    return np.stack([u.min(axis=1, initial=np.inf), u.max(axis=1, initial=-np.inf)])[..., None]
+
+
+def histogram_of_errors(held: HeldOut, case: Case, noise: np.ndarray) -> np.ndarray:
+    """Sum the weights of standardised errors in bins, (n_outputs, bins)."""
+    z = held.error / np.sqrt(_variance_of_errors(held, case, noise))
+    return error_histogram(z, held.weight)
+
+
+# The calibration
+
+
+def set_calibration(
+    net: Network, places: Places, start: NoiseNetwork | None = None, seed: int = 0
+) -> None:
+    """Calibrate, in place, by the rows held out, which may be in several places."""
+    places.change(with_disagreement, places.ask(spread_sums))
+    before = net.noise_var.mean(axis=0)
+    total, total_squares, n_rows = places.ask(sum_weights)
+    growth = _growth(places.ask(count_rows), n_rows)
+    case, noise = _constant_noise(net, places, before, n_rows)
+    constant = noise
+    net.noise_net = None
+    if start is not None:
+        net.noise_net, varying, level = _varying_noise(places, start, case, noise, seed)
+        if net.noise_net.varies:
+            case, noise = varying, level
+            # For a target whose noise does not vary, it is the one beside this temperature.
+            constant = np.where(net.noise_net.exponent > 0, constant, noise)
+            net.noise_net.level[...] = np.log(noise / constant)
+    histogram = places.ask(histogram_of_errors, case, noise)
+    # Rows of unequal weight tell less than their number says.
+    shape = fit_shape(histogram, total**2 / np.where(total > 0, total_squares, 1))
+    scale = np.ones_like(before)
+    if net.noise_is_learned:
+        scale = constant * growth / before
+    net.noise_var[...] = before  # one noise for all members
+    net.calibration = Calibration(
+        float(TEMPERATURES[case.temperature] * growth.min()), scale, shape, float(case.spread)
+    )
+
+
+def _growth(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
+    """Return the factor of variances (n_noise, 1) found from few rows.
+
+    ``counts`` (members,) are the rows of each member, ``n_rows`` (n_noise,) those that observe a
+    target, of all members. A variance that n rows tell is that of a Student distribution with n
+    degrees of freedom, n / (n - 2) times as large; it counts as far as they are trusted.
+    """
+    unknown = 2 / np.maximum(n_rows - 2, 1) * trust(n_rows)
+    return 1 + OPTIMISM / (np.mean(counts) + MORE_ROWS) + unknown[:, None]
+
+
+def _constant_noise(
+    net: Network, places: Places, before: np.ndarray, n_rows: np.ndarray
+) -> tuple[Case, np.ndarray]:
+    """Return the temperature, the spread and the noise (n_noise, 1) of all rows.
+
+    ``before`` is the noise of the members, ``n_rows`` (n_noise,) the rows that observe a target.
     """
 
-    def score(noise: np.ndarray) -> np.ndarray:
-        return ask(score_noise, net.outputs, noise)
+    def best(cases: list[Case]) -> tuple[Case, np.ndarray]:
+        def score(noise: np.ndarray) -> np.ndarray:
+            return places.ask(score_noise, cases, noise)
 
-    start = net.noise_var.mean(axis=0)
-    everywhere = np.broadcast_to(start, (len(TEMPERATURES), *start.shape))
-    total, total_squares, n_rows = ask(sum_weights)
-    if net.noise_is_learned:
-        noise, scores = search_noise(score, everywhere, reach=REACH)
-        # A target that hardly any row observes keeps its noise.
-        noise = np.where((n_rows >= MIN_ROWS_FOR_NOISE)[:, None], noise, everywhere)
-    else:
-        noise, scores = everywhere, score(everywhere[:, None])[:, 0]
+        noise = np.broadcast_to(before, (len(cases), *before.shape))
+        if net.noise_is_learned:
+            noise, scores = search_noise(score, noise, reach=REACH)
+            noise = trusted_noise(noise, before, n_rows)
+        else:
+            scores = score(noise[:, None])[:, 0]
+        chosen = _first_of_the_best(scores)
+        return cases[chosen], noise[chosen]
+
+    numbers = range(len(TEMPERATURES))
+    case, noise = best([Case(number) for number in numbers])
+    if net.n_members > 1:
+        case, noise = best([case._replace(spread=spread) for spread in SPREADS])
+    if case.spread < 1:
+        case, noise = best([case._replace(temperature=number) for number in numbers])
+    return case, noise
+
+
+def _first_of_the_best(scores: np.ndarray) -> int:
+    """Return the first of some cases (cases, n) than which none is clearly better."""
     totals = scores.sum(axis=-1)
-    chosen = int(np.argmax(totals >= totals.max() - CLEAR_GAIN))  # the first of them
-    growth = 1 + OPTIMISM * len(counts) / counts.sum()
-    noise_scale = np.ones_like(start)
-    if net.noise_is_learned:
-        noise_scale = noise[chosen] * growth / start
-    mean_square = ask(sum_squares, chosen, noise[chosen]) / np.where(total > 0, total, 1)
-    scale = np.sqrt(np.maximum(mean_square, np.finfo(np.float64).tiny))
-    outside = ask(count_outside, chosen, noise[chosen], scale)
-    # Rows of unequal weight tell less than their number says.
-    tails = blend_tails(outside, total**2 / np.where(total > 0, total_squares, 1))
-    net.noise_var[...] = start  # one noise for all members
-    net.calibration = Calibration(float(TEMPERATURES[chosen] * growth), noise_scale, tails)
+    return int(np.argmax(totals >= totals.max() - CLEAR_GAIN))
+
+
+def _varying_noise(
+    places: Places, start: NoiseNetwork, constant: Case, noise: np.ndarray, seed: int
+) -> tuple[NoiseNetwork, Case, np.ndarray]:
+    """Let a noise network learn; returns it with the best case, and the noise at U = 0 then."""
+    low = constant._replace(temperature=max(constant.temperature, LOW_TEMPERATURE))
+
+    def search(cases: list[Case], reach: float = LEVEL_REACH) -> tuple[np.ndarray, np.ndarray]:
+        def score(tried: np.ndarray) -> np.ndarray:
+            return places.ask(score_noise, cases, tried)
+
+        begin = np.broadcast_to(noise, (len(cases), *noise.shape))
+        return search_noise(score, begin, reach=reach)
+
+    noise = search([low], REACH)[0][0]
+    share = MOST_ERRORS / max(places.ask(count_all), MOST_ERRORS)
+    errors = _joined(places.collect(errors_of, low, noise, share, seed))
+    learned = learn_errors(start, errors, seed)
+    places.change(with_log_noise, learned.net)
+
+    def best_exponent(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        _, scores = search([case._replace(exponent=exponent) for exponent in EXPONENTS])
+        gains = scores - scores[0]
+        exponent = trusted_exponent(gains, LEAST_GAIN)
+        return exponent, search([case._replace(exponent=exponent)])[0][0], gains
+
+    exponent, *_ = best_exponent(low)
+    numbers = range(len(TEMPERATURES))
+    _, scores = search([Case(number, exponent, low.spread) for number in numbers])
+    case = low._replace(temperature=_first_of_the_best(scores))
+    exponent, level, gains = best_exponent(case)
+    bounds = np.array(places.collect(range_of_log_noise))
+    bounds = np.stack([bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)])
+    found = replace(
+        learned, exponent=exponent, level=np.zeros_like(level), bounds=bounds, scores=gains
+    )
+    return found, case._replace(exponent=exponent), level
+
+
+def _joined(parts: list[Errors]) -> Errors:
+    """Return the errors of all places."""
+    if len(parts) == 1:
+        return parts[0]
+    x, error, var, weight, fold = zip(*parts, strict=True)
+    return Errors(
+        np.concatenate(x) if isinstance(x[0], np.ndarray) else sparse.vstack(x, format="csr"),
+        np.concatenate(error, axis=-1),
+        np.concatenate(var, axis=-1),
+        np.concatenate(weight),
+        np.concatenate(fold),
+    )

@@ -6,7 +6,7 @@ Nothing here changes more than rounding; all of it is measured by ``benchmarks s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "EPS", "ONE", "TINY", "ZERO", "Buffer", "has_nan", "mean_of_columns", "product_over",
-    "threads_for_layers", "threads_for_rows", "transposed",
+    "slices", "threads_for_layers", "threads_for_rows", "transposed",
 ]  # fmt: skip
 
 # Multiplications in the largest product of a batch from which on threads are worth it.
@@ -62,6 +62,12 @@ class Buffer:
             self._flat = np.empty(size, self._flat.dtype)
         self._given = self._flat[:size].reshape(shape)
         return self._given
+
+
+def slices(n_rows: int, size: int) -> Iterator[slice]:
+    """Cut ``n_rows`` into parts of ``size`` rows, which bounds memory; the last may be shorter."""
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
 
 
 # Reductions and products

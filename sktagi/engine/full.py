@@ -357,22 +357,23 @@ def forget_full(layer: FullLayer, member: int, half_lives: float, rows: float) -
 
 def learn_full(
     net: Network, member: int, rows: Rows, joint: bool, half_life: float | None
-) -> float:
+) -> tuple[float, np.ndarray]:
     """Let a member learn a batch in place; returns its summed log-likelihood before that.
 
-    Rows are learned jointly, or else one after the other: the sum of what each would do alone has
-    no covariance that is sure to be positive definite.
+    With it go the moments (2, n_out, rows) of the rows that have a weight, before that. Rows are
+    learned jointly, or else one after the other: the sum of what each would do alone has no
+    covariance that is sure to be positive definite.
     """
     one = net.members(slice(member, member + 1))
     layers = cast("list[FullLayer]", net.layers)
     batch = FullBatch.of(rows)
     n_rows, total = len(batch.weight), batch.weight.sum()
     if not n_rows:
-        return 0.0
+        return 0.0, np.empty((2, net.outputs.n_outputs, 0))
     if half_life is not None:
         for layer in layers:
             forget_full(layer, member, total / half_life, total)
-    log_lik, moments = 0.0, []
+    log_lik, noise_moments, moments = 0.0, [], []
     for part in [slice(None)] if joint else [slice(i, i + 1) for i in range(n_rows)]:
         given = batch.take(part)
         noise_var = net.noise_var[member]
@@ -388,13 +389,17 @@ def learn_full(
         log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
         log_lik += given.weight @ log_density.sum(axis=-2)
         moment = noise_moment(message, noise, given.weight)
-        moments.append(moment if given.noise_ratio is None else moment / given.noise_ratio.T)
+        if noise is not noise_var:  # an outlier counts less here, too
+            moment *= noise_var / noise
+        ratio = given.noise_ratio
+        noise_moments.append(moment if ratio is None else moment / ratio.T)
+        moments.append(np.stack([mu_z, var_z]))
     if net.noise_is_learned:
         observed = net.outputs.targets(batch.y, np.float64).observed
         weight = batch.weight[None]
         observed_weight = weight if observed is None else weight * observed
-        learn_noise(one, np.hstack(moments)[None], weight[None], observed_weight[None])
-    return log_lik
+        learn_noise(one, np.hstack(noise_moments)[None], weight[None], observed_weight[None])
+    return log_lik, np.concatenate(moments, axis=-1)
 
 
 def predict_full(

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from .covariance import Workspace, hidden_covariance
-from .fast import TINY
+from .fast import TINY, slices
 from .full import learn_full
 from .messages import guarded, independent, joint_of_batch
-from .noise import learn_noise, noise_moment, share_left
+from .noise import learn_noise, noise_moment
 from .passes import Tape, Weights, backward, forward
 from .posterior import Layer, Network, forget
 from .predicting import block_rows
-from .rows import Batch, Rows, iterate_batches, slices
+from .rows import Batch, Rows, iterate_batches
 from .sparse import Features
 
-__all__ = ["Learner", "Settings", "learn_stream"]
+__all__ = ["Learner", "Settings"]
 
 # Elements of the widest array of rows that are prepared at once.
 CHUNK_ELEMENTS = 1 << 18
@@ -44,9 +44,12 @@ class Learner:
     writes to the network.
     """
 
-    def __init__(self, net: Network, settings: Settings):
+    def __init__(self, net: Network, settings: Settings, *, records: bool = False):
         self.net = net
         self.settings = settings
+        # (2, members, n_outputs, rows): means and variances of a pass, before a row was learned
+        self.moments: np.ndarray | None = None
+        self._records = records
         # Matrices instead of stacks of one: less work for small ones.
         self._one = net.members(0) if net.n_members == 1 else net
         self._dtype = net.dtype
@@ -67,11 +70,19 @@ class Learner:
         is_sparse = not isinstance(data.x, np.ndarray)
         if is_sparse and len(order) > 1:  # members have few features in common
             each = (self.net.members(slice(m, m + 1)) for m in range(len(order)))
-            passes = zip(each, order[:, None], strict=True)
-            return np.concatenate([Learner(m, self.settings).learn(data, o) for m, o in passes])
+            learners = [Learner(m, self.settings, records=self._records) for m in each]
+            passes = zip(learners, order[:, None], strict=True)
+            log_lik = np.concatenate([learner.learn(data, o) for learner, o in passes])
+            if self._records:
+                self.moments = np.concatenate([a.moments for a in learners], axis=1)
+            return log_lik
+        n_rows, moments = order.shape[-1], None
+        if self._records:
+            self.moments = np.empty((2, len(order), self.net.outputs.n_outputs, n_rows))
+            moments = self.moments[:, 0] if len(order) == 1 else self.moments
         if len(order) == 1:
             order = order[0]
-        net, n_rows = self._one, order.shape[-1]
+        net = self._one
         size = min(self.settings.batch_size, n_rows)
         data = data.with_keys() if size > 1 else data._replace(keys=None)
         weight = data.weight[order]
@@ -85,7 +96,11 @@ class Learner:
             targets = net.outputs.targets(rows.y, net.dtype)
             mu_z, var_y = np.empty((2, *targets.value.shape), net.dtype)
             for part, batch in iterate_batches(rows, targets, size):
-                mu_z[..., part], var_y[..., part] = self._learn_batch(batch, number)
+                mu_z[..., part], var_z, noise_var = self._learn_batch(batch, number)
+                np.add(var_z, noise_var, out=var_y[..., part])
+                if moments is not None:
+                    here = slice(chunk.start + part.start, chunk.start + part.stop)
+                    moments[..., here] = mu_z[..., part], var_z
                 number += 1
             density = net.outputs.log_likelihood(mu_z, var_y, rows.y)
             weighted = np.multiply(rows.weight[..., None, :], density, dtype=np.float64)
@@ -110,8 +125,8 @@ class Learner:
             for layer in layers:
                 forget(layer.var, layer.var_prior, self._retained[0])
 
-    def _learn_batch(self, batch: Batch, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Learn a batch; returns moments of its outputs before that, noise included."""
+    def _learn_batch(self, batch: Batch, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Learn a batch; returns moments of its outputs before that, and the noise variance."""
         net, retained = self._one, self._retained
         if self._features is None:  # the update of one batch forgets for the next
             if retained is None or number + 1 == len(retained):
@@ -133,7 +148,7 @@ class Learner:
 
     def _update(
         self, net: Network, batch: Batch, retained_next: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Forward, observe, backward; with ``retained_next`` forget for the batch to come."""
         layers: Any = net.layers
         tape = self._tapes.get(batch.value.shape[-1]) or self._new_tape(layers, batch)
@@ -153,12 +168,14 @@ class Learner:
             message = guarded(layers, tape, batch, sites, self._work)
         if net.noise_is_learned:
             moment = noise_moment(message, sites[1], batch.observed_weight)
+            if sites[1] is not noise_var:  # an outlier counts less here, too
+                moment *= noise_var / sites[1]
             if batch.noise_ratio is not None:
                 moment /= batch.noise_ratio
             learn_noise(net, moment, batch.weight, batch.observed_weight)
         one_row = _is_one_row(batch.weight, tape.n_rows)
         backward(layers, tape, message.nu, message.kappa, one_row, retained_next)
-        return mu_z, var_z + noise_var
+        return mu_z, var_z, noise_var
 
     def _new_tape(self, layers: Sequence[Layer], batch: Batch) -> Tape:
         """Return arrays for batches of this size, to be kept."""
@@ -173,12 +190,17 @@ class Learner:
     def _learn_full(self, data: Rows, order: np.ndarray) -> np.ndarray:
         weight = np.where(order < 0, 0, data.weight[order])
         log_lik = np.zeros(len(order))
+        if self._records:
+            self.moments = np.empty((2, len(order), self.net.outputs.n_outputs, order.shape[1]))
         for part in slices(order.shape[1], self.settings.batch_size):
             for member in range(len(order)):
                 rows = data.take(order[member, part])._replace(weight=weight[member, part])
-                log_lik[member] += learn_full(
+                score, moments = learn_full(
                     self.net, member, rows, self.settings.joint, self.settings.half_life
                 )
+                log_lik[member] += score
+                if self.moments is not None:
+                    self.moments[:, member, :, part] = moments
         return log_lik / np.maximum(weight.sum(axis=1), TINY["d"])
 
 
@@ -190,23 +212,3 @@ def _is_one_row(weight: np.ndarray | None, n_rows: int) -> bool | np.ndarray:
         return False
     total = weight.sum(axis=-1, keepdims=True)
     return (np.count_nonzero(weight, axis=-1, keepdims=True) == 1) & (total <= 1)
-
-
-def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
-    """Let all members learn rows that are new, once; returns mean log-likelihoods (members,).
-
-    A calibrated scale of the noise holds for what is left of the noise from before: what new rows
-    teach of the noise is not scaled.
-    """
-    before = net.noise_var.copy(), net.rows_learned.copy()
-    n_rows = len(data.weight)
-    order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
-    log_lik = Learner(net, settings).learn(data, order)
-    if net.noise_is_learned and net.calibration is not None:
-        weight = data.weight[:, None]
-        if data.y.ndim == 2:  # what observes each target
-            weight = weight * ~np.isnan(data.y)
-        totals = np.add.reduceat(weight, np.arange(0, n_rows, settings.batch_size)).T
-        scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
-        net.calibration = net.calibration._replace(noise_scale=scale)
-    return log_lik

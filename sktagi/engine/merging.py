@@ -12,17 +12,16 @@ from typing import cast
 
 import numpy as np
 
+from .noise_network import NoiseNetwork
 from .posterior import Calibration, Layer, Network
-from .tails import gaussian_tails
+from .shape import gaussian_shape, mean_shape
 
 __all__ = ["merge_networks"]
 
 
 def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
     """Return the merged posterior; ``rows_before`` is ``rows_learned`` at the start."""
-    merged = nets[0].copy()
-    for number, layer in enumerate(merged.layers):
-        _merge_layers([cast(Layer, net.layers[number]) for net in nets], cast(Layer, layer))
+    merged = _merge_all_layers(nets)
     # Noise is a mean over rows: each shard's counts with the rows that it has learned.
     rows = np.stack([net.rows_learned - rows_before for net in nets])
     total = rows.sum(axis=0)
@@ -30,6 +29,32 @@ def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
     merged.noise_var[...] = (share * np.stack([net.noise_var for net in nets])).sum(axis=0)
     merged.rows_learned[...] = rows_before + total
     merged.calibration = _merge_calibrations(nets)
+    merged.noise_net = _merge_noise_networks([net.noise_net for net in nets])
+    return merged
+
+
+def _merge_noise_networks(shards: Sequence[NoiseNetwork | None]) -> NoiseNetwork | None:
+    """Return one noise network; None if a shard has none."""
+    found = [noise for noise in shards if noise is not None]
+    if len(found) < len(shards):
+        return None
+    return NoiseNetwork(
+        _merge_all_layers([noise.net for noise in found]),
+        np.mean([noise.exponent for noise in found], axis=0),
+        np.mean([noise.level for noise in found], axis=0),
+        np.stack([
+            np.min([noise.bounds[0] for noise in found], axis=0),
+            np.max([noise.bounds[1] for noise in found], axis=0),
+        ]),
+        np.mean([noise.scores for noise in found], axis=0),
+    )  # fmt: skip
+
+
+def _merge_all_layers(nets: Sequence[Network]) -> Network:
+    """Return a copy of the first network with the layers of all merged."""
+    merged = nets[0].copy()
+    for number, layer in enumerate(merged.layers):
+        _merge_layers([cast(Layer, net.layers[number]) for net in nets], cast(Layer, layer))
     return merged
 
 
@@ -38,13 +63,14 @@ def _merge_calibrations(nets: Sequence[Network]) -> Calibration | None:
     if all(net.calibration is None for net in nets):
         return None
     n_outputs, n_noise = nets[0].outputs.n_outputs, nets[0].outputs.n_noise
-    none = Calibration(1.0, np.ones((n_noise, 1)), gaussian_tails(n_outputs))
+    none = Calibration(1.0, np.ones((n_noise, 1)), gaussian_shape(n_outputs))
     found = [net.calibration or none for net in nets]  # a shard may have too few rows for it
-    temperatures, noise_scales, tails = zip(*found, strict=True)
+    temperatures, noise_scales, shapes, spreads = zip(*found, strict=True)
     return Calibration(
         float(np.exp(np.mean(np.log(temperatures)))),
         np.exp(np.mean(np.log(noise_scales), axis=0)),
-        np.mean(tails, axis=0),
+        mean_shape(shapes),
+        float(np.exp(np.mean(np.log(spreads)))),
     )
 
 

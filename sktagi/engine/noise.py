@@ -15,14 +15,15 @@ from .messages import Message
 from .posterior import Network
 
 __all__ = [
-    "MIN_ROWS_FOR_NOISE", "NOISE_FACTORS", "best_on_grid", "bounded_noise", "learn_noise",
-    "noise_moment", "search_noise", "share_left",
+    "NOISE_FACTORS", "best_on_grid", "bounded_noise", "learn_noise",
+    "noise_moment", "scores_on_grid", "search_noise", "share_left",
+    "trust", "trusted_noise",
 ]  # fmt: skip
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
 NOISE_VAR_RANGE = (1e-12, 1e18)
-# Fewer held-out rows say too little about the noise: it stays what EM made it.
-MIN_ROWS_FOR_NOISE = 10
+# So many held-out rows say as much about the noise as expectation maximisation does.
+ROWS_FOR_NOISE = 10.0
 # How far from the present standard deviation held-out rows may move it in one epoch: a factor.
 REACH = 8.0
 # Standard deviations over the present one, for a search in one exchange, as far as that of steps
@@ -136,6 +137,21 @@ def search_noise(
     return best, np.take_along_axis(scores, top, axis=-2)[..., 0, :]
 
 
+def trust(n_rows: np.ndarray) -> np.ndarray:
+    """Return how far the noise that ``n_rows`` held-out rows speak for is trusted, from 0 to 1."""
+    share = np.square(n_rows / ROWS_FOR_NOISE)
+    return share / (1 + share)
+
+
+def trusted_noise(found: np.ndarray, learned: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
+    """Return the noise (..., n_noise, 1) that ``n_rows`` (n_noise,) rows held out have ``found``.
+
+    Of few rows little is trusted, and the noise stays near what was ``learned``.
+    """
+    share = trust(n_rows)[:, None]
+    return np.exp(share * np.log(found) + (1 - share) * np.log(learned))
+
+
 def best_on_grid(scores: np.ndarray, noise_var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return what ``search_noise`` would, from scores (..., factors, n) of ``NOISE_FACTORS``.
 
@@ -150,3 +166,16 @@ def best_on_grid(scores: np.ndarray, noise_var: np.ndarray) -> tuple[np.ndarray,
     factor = np.square(NOISE_FACTORS[place] * np.exp(step * offset))
     top = here - 0.25 * (below - above) * offset
     return bounded_noise(noise_var * factor.swapaxes(-1, -2)), top[..., 0, :]
+
+
+def scores_on_grid(scores: np.ndarray, noise_ratio: np.ndarray) -> np.ndarray:
+    """Return scores (..., n) of a noise variance: those (..., factors, n) of the grid in between.
+
+    ``noise_ratio`` (..., n) is the variance over the one that the factors belong to.
+    """
+    step = np.log(NOISE_FACTORS[1] / NOISE_FACTORS[0])
+    place = 0.5 * np.log(noise_ratio) / step + len(NOISE_FACTORS) // 2
+    place = np.clip(place, 0, len(NOISE_FACTORS) - 1)[..., None, :]
+    below = np.minimum(place.astype(int), len(NOISE_FACTORS) - 2)
+    low, high = (np.take_along_axis(scores, below + k, axis=-2) for k in (0, 1))
+    return (low + (place - below) * (high - low))[..., 0, :]

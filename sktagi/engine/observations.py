@@ -17,11 +17,21 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .fast import has_nan
+from .fast import ONE, has_nan
 
-__all__ = ["Gaussian", "ObservationModel", "Sites", "Targets", "log_density_of_std"]
+__all__ = [
+    "OUTLYING",
+    "Gaussian",
+    "ObservationModel",
+    "Sites",
+    "Targets",
+    "log_density_of_std",
+    "robust_log_density",
+]
 
 LOG_2_PI = math.log(2 * math.pi)
+# Beyond so many standard deviations an error is an outlier, and counts less the larger it is.
+OUTLYING = 6.0
 
 
 class Targets(NamedTuple):
@@ -72,11 +82,16 @@ class Gaussian:
     """Targets that are the outputs plus noise; NaN is a target that is not observed.
 
     Likelihoods are those of targets that are ``scale`` (n_outputs,) times as large.
+
+    If it is ``robust``, the density beyond c = ``OUTLYING`` standard deviations falls as the power
+    |z|^(-c^2) instead of exp(-z^2 / 2): a tail of the same height and slope at c. What a row says
+    is then weighed by c^2 / z^2, as if its noise were so much larger. Nothing changes within c.
     """
 
-    def __init__(self, n_outputs: int, scale: np.ndarray | None = None):
+    def __init__(self, n_outputs: int, scale: np.ndarray | None = None, robust: bool = False):
         self.n_outputs = n_outputs
         self.n_noise = n_outputs
+        self.robust = robust
         self._constant = LOG_2_PI if scale is None else LOG_2_PI + 2 * np.log(scale)[:, None]
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
@@ -90,13 +105,20 @@ class Gaussian:
     def sites(
         self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
     ) -> Sites:
-        """Return the targets with the noise as it is: they are Gaussian already."""
-        return value, noise_var
+        """Return the targets with the noise as it is, or larger for an outlier."""
+        if not self.robust:
+            return value, noise_var
+        ratio = np.square((value - mu_z) / OUTLYING)
+        ratio /= var_z + noise_var
+        if not np.maximum.reduce(ratio, axis=None) > 1:  # nearly always
+            return value, noise_var
+        return value, noise_var * np.maximum(ratio, ONE[ratio.dtype.char])
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
         y = y.swapaxes(-1, -2)
-        log_lik = log_density_of_std(y, mu_z, np.sqrt(var_y), self._constant)
+        density = robust_log_density if self.robust else log_density_of_std
+        log_lik = density(y, mu_z, np.sqrt(var_y), self._constant)
         return np.where(np.isnan(y), 0, log_lik) if has_nan(y) else log_lik
 
 
@@ -107,3 +129,13 @@ def log_density_of_std(
     # (y - mean) is divided by the standard deviation before it is squared: the square of a large
     # residual may overflow where that of the ratio does not.
     return -(np.log(std) + 0.5 * (constant + ((y - mean) / std) ** 2))
+
+
+def robust_log_density(
+    y: np.ndarray, mean: np.ndarray, std: np.ndarray, constant: float | np.ndarray = LOG_2_PI
+) -> np.ndarray:
+    """Return the log density of a Gaussian whose tails are powers beyond ``OUTLYING``."""
+    squared = np.square((y - mean) / std)
+    limit = OUTLYING**2
+    beyond = limit * (1 + np.log(np.maximum(squared, limit) / limit))
+    return -(np.log(std) + 0.5 * (constant + np.where(squared > limit, beyond, squared)))

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from .activations import Activation
 from .observations import ObservationModel
 from .rescaling import Change, rescale_inputs, rescale_outputs, transform_full
+from .shape import Shape
+
+if TYPE_CHECKING:
+    from .noise_network import NoiseNetwork
 
 __all__ = [
     "Calibration", "FullLayer", "Layer", "Members", "Network", "draw_prior", "forget", "full_prior"
@@ -117,7 +121,8 @@ class Calibration(NamedTuple):
 
     temperature: float  # factor of the parameters' variances
     noise_scale: np.ndarray  # (n_noise, 1): factor of the noise variance
-    tails: np.ndarray  # (levels, n_outputs): shares of errors outside intervals (``tails``)
+    shape: Shape  # of standardised errors
+    spread: float = 1.0  # factor of the variance of the members' means
 
 
 @dataclass(eq=False)
@@ -132,6 +137,8 @@ class Network:
     # (members, n_noise, 1): weight of the rows that the noise was learned from; sets its pace
     rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
     calibration: Calibration | None = None
+    # Noise of each row over ``noise_var``; a new one in the place of the old, never changed itself
+    noise_net: NoiseNetwork | None = None
 
     def __post_init__(self) -> None:
         if not self.rows_learned.size:
@@ -156,6 +163,20 @@ class Network:
     def reported_noise(self) -> np.ndarray:
         """Noise variances that predictions use, in the shape of ``noise_var``."""
         return self.noise_var * (self.calibration.noise_scale if self.calibration else 1.0)
+
+    def variance_of_mean(
+        self, mu_z: np.ndarray, var_z: np.ndarray, *, learned: bool = False
+    ) -> np.ndarray:
+        """Return the variance of the mixture's mean that is reported, (n_outputs, rows).
+
+        Moments are (members, n_outputs, rows): of the reported posterior, or as it was ``learned``.
+        """
+        temperature, spread = 1.0, 1.0
+        if self.calibration is not None:
+            temperature = self.calibration.temperature if learned else 1.0
+            spread = self.calibration.spread
+        # Law of total variance over the members.
+        return temperature * var_z.mean(axis=0) + spread * mu_z.var(axis=0)
 
     def reported(self) -> Network:
         """Return the posterior that predictions use: calibrated, if it is."""
@@ -184,7 +205,7 @@ class Network:
         # dataclasses.replace would take 2 % of a partial_fit with one row.
         return Network(
             layers, self.activation, self.outputs, noise_var, self.noise_is_learned,
-            rows_learned, self.calibration,
+            rows_learned, self.calibration, self.noise_net,
         )  # fmt: skip
 
     def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None) -> None:
@@ -202,7 +223,7 @@ class Network:
             highest = np.maximum.reduce(layer.var, axis=None)
             if not (lowest > 0 and highest < np.inf and np.isfinite(layer.mu).all()):
                 return False
-        return True
+        return self.noise_net is None or self.noise_net.net.is_sound()
 
 
 # Prior

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from .fast import slices
 from .full import predict_full
 from .inputs import InputErrors, forward_uncertain
 from .passes import Tape, Weights, forward
 from .posterior import Layer, Network
-from .rows import Rows, slices
+from .rows import Rows
 from .sparse import by_input
 
 __all__ = ["block_rows", "held_out_moments", "predict_moments"]

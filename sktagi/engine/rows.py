@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .fast import has_nan
+from .fast import has_nan, slices
 from .inputs import InputErrors
 from .keys import row_keys
 from .observations import Targets
 from .sparse import by_input
 
-__all__ = ["Batch", "Copies", "Rows", "iterate_batches", "n_observed", "slices"]
+__all__ = ["Batch", "Copies", "Rows", "iterate_batches", "n_observed"]
 
 # Pairs of copies of a row: numbers of networks, rows and their copies, in both orders.
 Copies: TypeAlias = tuple[np.ndarray, ...]
@@ -50,6 +50,10 @@ class Rows(NamedTuple):
             None if self.keys is None else self.keys[order],
         )
 
+    def with_noise(self, ratio: np.ndarray) -> Rows:
+        """Return rows with noise of their own, (n_noise, rows) over that of all."""
+        return self._replace(noise_ratio=ratio.T.astype(self.weight.dtype))
+
     def noise(self, noise_var: np.ndarray) -> np.ndarray:
         """Return the noise variances of these rows, (..., n_noise, rows or 1)."""
         return noise_var if self.noise_ratio is None else noise_var * self.noise_ratio.T
@@ -79,12 +83,6 @@ def n_observed(y: np.ndarray) -> np.ndarray:
     if y.ndim == 1 or not has_nan(y):
         return np.full(y.shape[1:] or 1, len(y))
     return np.count_nonzero(~np.isnan(y), axis=0)
-
-
-def slices(n_rows: int, size: int) -> Iterator[slice]:
-    """Cut ``n_rows`` into parts of ``size`` rows; the last may be shorter."""
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
 
 
 def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[slice, Batch]]:

@@ -5,21 +5,40 @@ One loop serves rows in memory and rows on a cluster: a ``Source`` knows where t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from .keys import join_keys, row_keys
 from .learning import Learner, Settings
-from .noise import MIN_ROWS_FOR_NOISE, search_noise
+from .noise import search_noise, trusted_noise
+from .noise_network import NoiseNetwork
 from .posterior import Network
 from .predicting import held_out_moments
 from .rows import Rows, n_observed
 
 __all__ = [
-    "EarlyStopping", "Epoch", "History", "InMemory", "Plan", "Source", "best_noise", "train"
+    "TRUST",
+    "EarlyStopping",
+    "Epoch",
+    "History",
+    "InMemory",
+    "Plan",
+    "Source",
+    "best_noise",
+    "fit_epochs",
+    "train",
 ]  # fmt: skip
+
+# If the noise may vary in later epochs: the share of those with constant noise at most, and the
+# patience of both over that of a fit with constant noise.
+CONSTANT_SHARE = 0.7
+CONSTANT_PATIENCE = 0.75
+VARYING_PATIENCE = 0.5
+TRUST = 0.75  # in the noise of a row beside others, when means are learned
 
 
 class Plan(NamedTuple):
@@ -28,6 +47,19 @@ class Plan(NamedTuple):
     max_iter: int
     n_iter_no_change: int = 1
     tol: float = 0.0
+
+    def before_noise(self) -> Plan:
+        """Return the plan of epochs with constant noise, if the noise may vary in later ones."""
+        n_iter = math.ceil(CONSTANT_SHARE * self.max_iter)
+        return self._replace(max_iter=n_iter, n_iter_no_change=self._patience(CONSTANT_PATIENCE))
+
+    def after_noise(self, history: History) -> Plan:
+        """Return the plan of the epochs that are kept for noise that may vary."""
+        n_iter = self.max_iter - max(history.n_iter, math.ceil(CONSTANT_SHARE * self.max_iter))
+        return self._replace(max_iter=n_iter, n_iter_no_change=self._patience(VARYING_PATIENCE))
+
+    def _patience(self, share: float) -> int:
+        return max(1, math.ceil(share * self.n_iter_no_change))
 
 
 @dataclass
@@ -39,8 +71,14 @@ class History:
     best_iter: np.ndarray | None = None
     interrupted: bool = False
     stopped: bool = False  # by on_epoch
+    comparable_from: int = 0  # scores of earlier epochs are those of other noise
     # While training goes on: returns a copy of the posterior that it would give if it ended now
     posterior: Callable[[], Network] | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether nobody has stopped training."""
+        return self.n_iter > 0 and not (self.interrupted or self.stopped)
 
     @property
     def n_iter(self) -> int:
@@ -69,6 +107,59 @@ class Source(Protocol):
     def cancel(self) -> None:
         """Give up an epoch that was interrupted."""
 
+    def vary_noise(self, noise: NoiseNetwork) -> None:
+        """Let rows have noise of their own from now on."""
+
+
+def fit_epochs(
+    net: Network,
+    source: Source,
+    plan: Plan,
+    finish: Callable[[Network], None],
+    *,
+    varies: bool = False,
+    continued: bool = False,
+    on_epoch: Callable[[History], bool | None] | None = None,
+    on_epoch_begin: Callable[[], None] | None = None,
+) -> History:
+    """Train and ``finish``: calibrate by the rows held out.
+
+    If the noise may vary, finishing tells how it does. If it does, means learn on, for the epochs
+    that were kept for that, with rows that count as their noise says.
+    """
+    first = plan.before_noise() if varies else plan
+    history = train(
+        net, source, first, continued=continued, on_epoch=on_epoch, on_epoch_begin=on_epoch_begin
+    )
+    if history.n_iter:
+        _finish(net, finish, history)
+    noise, calibration = net.noise_net, net.calibration
+    left = plan.after_noise(history)
+    if varies and history.goes_on and noise is not None and left.max_iter > 0:
+        if noise.varies:
+            history.comparable_from = history.n_iter
+            source.vary_noise(noise)
+        elif history.n_iter < first.max_iter:  # constant noise, and no gain
+            return history
+        net.calibration = net.noise_net = None  # of predictions, not of learning
+        train(
+            net, source, left, continued=True, history=history,
+            on_epoch=on_epoch, on_epoch_begin=on_epoch_begin,
+        )  # fmt: skip
+        net.noise_net, net.calibration = noise, calibration
+        _finish(net, finish, history)
+    return history
+
+
+def _finish(net: Network, finish: Callable[[Network], None], history: History) -> None:
+    """Finish; an interrupt from the keyboard leaves the network as it was before that."""
+    before = net.noise_var.copy(), net.noise_net, net.calibration
+    try:
+        finish(net)
+    except KeyboardInterrupt:
+        history.interrupted = True
+        net.noise_var[...], net.noise_net, net.calibration = before
+
 
 def train(
     net: Network,
@@ -76,6 +167,7 @@ def train(
     plan: Plan,
     *,
     continued: bool = False,
+    history: History | None = None,
     on_epoch: Callable[[History], bool | None] | None = None,
     on_epoch_begin: Callable[[], None] | None = None,
 ) -> History:
@@ -84,10 +176,11 @@ def train(
     If the source holds out rows, each member ends with the posterior of its best epoch, which may
     be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
     interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``, called
-    after each epoch, if it returns True.
+    after each epoch, if it returns True. A ``history`` is that of epochs before, which goes on.
     """
-    history = History()
-    stopping = EarlyStopping(net, plan.n_iter_no_change, plan.tol) if source.holds_out else None
+    history = History() if history is None else history
+    before = history.n_iter
+    stopping = EarlyStopping(net, plan, history.best_iter) if source.holds_out else None
     history.posterior = (stopping.best if stopping is not None else net).copy
     everyone = np.arange(net.n_members)
     current, active = net, everyone  # a member that has stopped leaves the stack
@@ -99,7 +192,8 @@ def train(
             validate = stopping is not None and (continued or number > 1)
             epoch = source.epoch(current, active, validate=validate, learn=learn)
             if stopping is not None and validate:
-                gains = stopping.update(number - 1, current, active, *epoch.validated())
+                done = before + number - 1 if number > 1 else None
+                gains = stopping.update(done, current, active, *epoch.validated())
                 if number > 1:  # where training starts is only something to beat
                     goes_on = gains
                     history.validation_scores.append(float(stopping.last_score.mean()))
@@ -130,10 +224,11 @@ def train(
 class EarlyStopping:
     """The best posterior of each member, and which members still gain."""
 
-    def __init__(self, net: Network, n_iter_no_change: int, tol: float):
-        self.n_iter_no_change, self.tol = n_iter_no_change, tol
+    def __init__(self, net: Network, plan: Plan, best_iter: np.ndarray | None = None):
+        self.n_iter_no_change, self.tol = plan.n_iter_no_change, plan.tol
         self.best = net.copy()
-        self.best_iter = np.zeros(net.n_members, dtype=int)
+        zeros = np.zeros(net.n_members, dtype=int)
+        self.best_iter = zeros if best_iter is None else best_iter.copy()
         self.last_score = np.full(net.n_members, -np.inf)
         self._top_score = np.full(net.n_members, -np.inf)
         self._to_beat = np.full(net.n_members, -np.inf)  # the last score that was a gain of tol
@@ -141,19 +236,23 @@ class EarlyStopping:
 
     def update(
         self,
-        epoch: int,
+        epoch: int | None,
         net: Network,
         active: np.ndarray,
         scores: np.ndarray,
         noise_var: np.ndarray,
     ) -> np.ndarray:
-        """Take note of the scores of the active members; returns which of them go on."""
+        """Take note of the scores of the active members; returns which of them go on.
+
+        They are those after an ``epoch``; None: where training starts.
+        """
         self.last_score[active] = scores
         better = ~(scores <= self._top_score[active])  # NaN too: it must not go unnoticed
         chosen = active[better]
         self.best.assign(net, chosen, np.flatnonzero(better))
         self.best.noise_var[chosen] = noise_var[better]
-        self.best_iter[chosen] = epoch
+        if epoch is not None:
+            self.best_iter[chosen] = epoch
         self._top_score[chosen] = scores[better]
         gained = scores > self._to_beat[active] + self.tol
         self._to_beat[active[gained]] = scores[gained]
@@ -193,6 +292,10 @@ class InMemory:
     def cancel(self) -> None:
         """Do nothing: what was interrupted is over."""
 
+    def vary_noise(self, noise: NoiseNetwork) -> None:
+        """Let rows have noise of their own from now on."""
+        self.data = self.data.with_noise(noise.relative(self.data.x, TRUST))
+
     def learner(self, net: Network) -> Learner:
         """Return the learner of a network, the same as before if it is the same network."""
         if self._learner is None or self._learner.net is not net:
@@ -229,13 +332,19 @@ def validate(
     noise_var = net.noise_var.copy()
     for member, (rows, mu_z, var_z) in enumerate(held_out_moments(net, data, validation)):
         if net.noise_is_learned:
-            enough = n_observed(rows.y) >= MIN_ROWS_FOR_NOISE
-            if enough.any():
-                best = best_noise(net, rows, mu_z, var_z, noise_var[member])
-                noise_var[member] = np.where(enough[:, None], best, noise_var[member])
+            best = best_noise(net, rows, mu_z, var_z, noise_var[member])
+            noise_var[member] = trusted_noise(best, noise_var[member], _n_distinct(rows))
         log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var[member]), rows.y)
         scores[member] = rows.weight @ log_lik.sum(axis=-2) / rows.weight.sum()
     return scores, noise_var
+
+
+def _n_distinct(rows: Rows) -> np.ndarray:
+    """Count the rows that observe each target, copies once: they are a row of more weight."""
+    keys = row_keys(rows.x) if rows.keys is None else rows.keys
+    for column in np.atleast_2d(rows.y.T):
+        keys = join_keys(keys, column)
+    return n_observed(rows.y[np.unique(keys, return_index=True)[1]])
 
 
 def best_noise(

@@ -9,10 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._any_estimator import fitted_part, mean_and_std
+from .._any_estimator import fitted_part, predict_dist
 from .._input import MatrixLike, check_weight
 from .._labels import as_labels, class_numbers
-from ._scores import calibration_error, gaussian_crps, gaussian_log_likelihood, interval_score
+from ._calibration import calibration_error
+from ._intervals import interval_score
+from ._predictions import Distribution
+from ._scores import crps, log_score
 
 __all__ = [
     "calibration_scorer",
@@ -63,11 +66,10 @@ class _Scorer(BaseEstimator):
         sample_weight: ArrayLike | None,
         inputs: dict[str, Any],
     ) -> float:
-        mean, std = mean_and_std(estimator, X, **inputs)
-        return self._score_predictions(y, mean, std, sample_weight)
+        return self._score_dist(y, predict_dist(estimator, X, **inputs), sample_weight)
 
-    def _score_predictions(
-        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    def _score_dist(
+        self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None
     ) -> float:
         raise NotImplementedError
 
@@ -82,9 +84,10 @@ class _LogLikelihoodScorer(_Scorer):
     ``log_likelihood_scorer(estimator, X, y, sample_weight=None, X_std=None, X_cov=None)``. Greater
     is better.
 
-    Classifiers are scored by ``predict_log_proba`` or ``predict_proba``, regressors by
-    ``predict(X, return_std=True)``: those of sktagi, pipelines that end in one, and others such as
-    GaussianProcessRegressor and BayesianRidge. Unlike R^2, this score can tune ``sigma_v``.
+    Classifiers are scored by ``predict_log_proba`` or ``predict_proba``, regressors of sktagi and
+    pipelines that end in one by their own predictive distribution, and others such as
+    GaussianProcessRegressor and BayesianRidge by the Gaussian of ``predict(X, return_std=True)``.
+    Unlike R^2, this score can tune ``sigma_v``.
 
     NaN in some of several targets means "not observed": the log-likelihood of a row is the sum over
     its observed targets.
@@ -127,10 +130,10 @@ class _LogLikelihoodScorer(_Scorer):
             chosen = np.maximum(chosen, np.log(np.finfo(chosen.dtype).eps))
         return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
 
-    def _score_predictions(
-        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    def _score_dist(
+        self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None
     ) -> float:
-        return gaussian_log_likelihood(y, mean, std, sample_weight=sample_weight)
+        return log_score(y, dist, sample_weight=sample_weight)
 
 
 def _log_proba(classifier: BaseEstimator, X: MatrixLike, inputs: dict[str, Any]) -> np.ndarray:
@@ -150,7 +153,8 @@ class _CRPSScorer(_Scorer):
     """Score an estimator by minus the mean CRPS of its predictions.
 
     Use it as ``scoring=crps_scorer``, with any estimator whose ``predict`` takes ``return_std``.
-    NaN in some of several targets means "not observed"; see :func:`sktagi.metrics.gaussian_crps`.
+    Those of sktagi are scored by their own predictive distribution, others by a Gaussian. NaN in
+    some of several targets means "not observed"; see :func:`sktagi.metrics.crps`.
 
     With metadata routing, ``clone(crps_scorer).set_score_request(sample_weight=True)`` is a
     weighted scorer.
@@ -166,17 +170,18 @@ class _CRPSScorer(_Scorer):
     array([-31.4, -32.5, -29.9])
     """
 
-    def _score_predictions(
-        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    def _score_dist(
+        self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None
     ) -> float:
-        return -gaussian_crps(y, mean, std, sample_weight=sample_weight)
+        return -crps(y, dist, sample_weight=sample_weight)
 
 
 class _IntervalScoreScorer(_Scorer):
     """Score an estimator by minus the mean interval score of its predictions.
 
     Use it as ``scoring=interval_score_scorer``, with any estimator whose ``predict`` takes
-    ``return_std``. The intervals have a nominal coverage of 90 %;
+    ``return_std``. Estimators of sktagi are scored by their own intervals, others by those of a
+    Gaussian. The intervals have a nominal coverage of 90 %;
     ``clone(interval_score_scorer).set_params(coverage=0.5)`` scores others. NaN in some of several
     targets means "not observed"; see :func:`sktagi.metrics.interval_score`.
 
@@ -197,17 +202,18 @@ class _IntervalScoreScorer(_Scorer):
     def __init__(self, coverage: float = 0.9) -> None:
         self.coverage = coverage
 
-    def _score_predictions(
-        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    def _score_dist(
+        self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None
     ) -> float:
-        return -interval_score(y, mean, std, coverage=self.coverage, sample_weight=sample_weight)
+        return -interval_score(y, dist=dist, coverage=self.coverage, sample_weight=sample_weight)
 
 
 class _CalibrationScorer(_Scorer):
     """Score an estimator by minus the calibration error of its predictions.
 
     Use it as ``scoring=calibration_scorer``, with any estimator whose ``predict`` takes
-    ``return_std``. Calibration alone does not make a good model: tune by the log-likelihood or the
+    ``return_std``. Estimators of sktagi are scored by their own predictive distribution, others by
+    a Gaussian. Calibration alone does not make a good model: tune by the log-likelihood or the
     CRPS, and report the calibration error beside it. NaN in some of several targets means "not
     observed"; see :func:`sktagi.metrics.calibration_error`.
 
@@ -225,10 +231,10 @@ class _CalibrationScorer(_Scorer):
     array([-0.03, -0.04, -0.03])
     """
 
-    def _score_predictions(
-        self, y: ArrayLike, mean: np.ndarray, std: np.ndarray, sample_weight: ArrayLike | None
+    def _score_dist(
+        self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None
     ) -> float:
-        return -calibration_error(y, mean, std, sample_weight=sample_weight)
+        return -calibration_error(y, dist=dist, sample_weight=sample_weight)
 
 
 log_likelihood_scorer = _LogLikelihoodScorer()

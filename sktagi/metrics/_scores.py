@@ -1,32 +1,197 @@
-"""Scores of Gaussian predictions: functions of targets, means and standard deviations.
-
-With several targets, the log-likelihood of a row is the sum over its targets. The other scores are
-means over the targets, in the targets' units.
-
-NaN in some of several targets means "not observed". Each target is then scored by the rows in which
-it was observed.
-"""
+"""Proper scores of whole distributions: log score, CRPS and pinball loss."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erf, ndtr, ndtri
-from sklearn.utils import check_array, check_consistent_length
+from scipy.special import erf
 
-from .._input import check_coverage, check_targets, check_weight
-from ..engine.observations import log_density_of_std
+from .._input import check_probabilities
+from ._predictions import (
+    Distribution,
+    Gaussian,
+    Predictions,
+    average,
+    check_predictions,
+    check_quantiles,
+    is_distribution,
+    predictions,
+)
 
-__all__ = [
-    "calibration_error",
-    "check_predictions",
-    "gaussian_crps",
-    "gaussian_log_likelihood",
-    "interval_coverage",
-    "interval_score",
-    "needed_coverage",
-    "probability_integral_transform",
-]
+__all__ = ["crps", "gaussian_crps", "gaussian_log_likelihood", "log_score", "pinball_loss"]
+
+# The squared difference of two distribution functions is integrated between these quantiles and the
+# target. It is smooth in between, and what lies beyond is of the order of 1e-10.
+TAIL = np.array([1e-5, 1e-3, 0.01, 0.05, 0.15, 0.3])
+LEVELS = np.concatenate([TAIL, [0.5], 1 - TAIL[::-1]])
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(6)
+
+
+def log_score(
+    y_true: ArrayLike, dist: Distribution, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Compute the mean log density of targets under predictive distributions.
+
+    Greater is better. A target that its distribution excludes makes the score minus infinity.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets. NaN in some of several targets means "not observed".
+
+    dist : distribution
+        Predictive distributions of the same shape, as one object with the methods of SciPy's frozen
+        distributions: ``predict_dist``, ``scipy.stats.norm(mean, std)`` and others.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    score : float
+        Mean over the rows; the log density of a row is the sum over its observed targets.
+
+    Examples
+    --------
+    >>> from scipy.stats import norm, t
+    >>> from sktagi.metrics import log_score
+    >>> y = [0.0, 1.0, 9.0]
+    >>> round(log_score(y, norm([0.0, 0.5, 2.0], 1.0)), 2)
+    -9.13
+    >>> round(log_score(y, t(3, [0.0, 0.5, 2.0], 1.0)), 2)
+    -2.96
+    """
+    return _log_score(predictions(y_true, None, None, _distribution(dist), sample_weight))
+
+
+def crps(
+    y_true: ArrayLike,
+    dist: Distribution | ArrayLike,
+    *,
+    quantiles: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the mean continuous ranked probability score (CRPS) of predictive distributions.
+
+    Smaller is better. The score is the integral over t of ``(P(y < t) - [y_true < t])**2``. It has
+    the unit of the target, and is the absolute error of a prediction without spread. Outliers weigh
+    less in it than in the log score.
+
+    It is integrated numerically, with a relative error below 1e-6 for most smooth distributions and
+    about 1e-3 for narrow peaks far from each other; ``scipy.stats.norm`` has a closed form.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets. NaN in some of several targets means "not observed".
+
+    dist : distribution, or array-like of predicted quantiles
+        Predictive distributions of the same shape, as one object with the methods of SciPy's frozen
+        distributions. With ``quantiles``: what ``predict_quantiles`` returns, of shape
+        ``(n_samples, n_quantiles)`` or ``(n_samples, n_targets, n_quantiles)``.
+
+    quantiles : array-like of shape (n_quantiles,), default=None
+        Probabilities of predicted quantiles. The score is then twice their mean
+        :func:`pinball_loss`, which tends to the CRPS of the distribution if they are many and
+        evenly spaced.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    crps : float
+        Mean over the observed rows of each target, then over the targets. A target that was never
+        observed is left out.
+
+    References
+    ----------
+    T. Gneiting, A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation",
+    Journal of the American Statistical Association 102, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.stats import gamma
+    >>> from sktagi.metrics import crps
+    >>> y = [1.0, 2.0, 7.0]
+    >>> dist = gamma([2.0, 3.0, 4.0])
+    >>> round(crps(y, dist), 3)
+    1.034
+
+    Quantiles of the same predictions, as ``predict_quantiles`` gives them:
+
+    >>> levels = np.arange(0.05, 1, 0.1)
+    >>> round(crps(y, dist.ppf(levels[:, None]).T, quantiles=levels), 3)
+    1.041
+    """
+    if quantiles is not None:
+        if is_distribution(dist):
+            raise ValueError("quantiles are given with predicted quantiles, not a distribution.")
+        return 2 * pinball_loss(y_true, dist, quantiles, sample_weight=sample_weight)
+    given = predictions(y_true, None, None, _distribution(dist), sample_weight)
+    return average(_crps(given), given.y, given.weight)
+
+
+def pinball_loss(
+    y_true: ArrayLike,
+    predicted_quantiles: ArrayLike | Distribution,
+    quantiles: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Compute the mean pinball loss of predicted quantiles.
+
+    Smaller is better. The loss of the quantile of probability q is ``q * (y - quantile)`` if the
+    target y lies above it, and ``(1 - q) * (quantile - y)`` otherwise.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
+        Targets. NaN in some of several targets means "not observed".
+
+    predicted_quantiles : array-like, or distribution
+        What ``predict_quantiles`` returns, of shape ``(n_samples, n_quantiles)`` or
+        ``(n_samples, n_targets, n_quantiles)``; or predictive distributions of the shape of
+        ``y_true``, as one object with the methods of SciPy's frozen distributions.
+
+    quantiles : float or array-like of shape (n_quantiles,)
+        Probabilities of the quantiles.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows in the mean.
+
+    Returns
+    -------
+    loss : float
+        Mean over the quantiles, over the observed rows of each target and over the targets. A
+        target that was never observed is left out.
+
+    Examples
+    --------
+    >>> from scipy.stats import norm
+    >>> from sktagi.metrics import pinball_loss
+    >>> pinball_loss([1.0, 5.0], [[0.0, 2.0], [2.0, 4.0]], [0.25, 0.75])
+    0.5
+    >>> round(pinball_loss([1.0, 5.0], norm([1.0, 3.0], 1.5), [0.05, 0.95]), 4)
+    0.1234
+    """
+    if is_distribution(predicted_quantiles):
+        given = predictions(y_true, predicted_quantiles, None, None, sample_weight)
+        levels = check_probabilities(quantiles, "quantiles")
+        loss = np.zeros(given.y.shape)
+        for level in levels:
+            loss += _pinball(given.y, given.give("ppf", level), level) / len(levels)
+        return average(loss, given.y, given.weight)
+    y, values, levels, weight = check_quantiles(
+        y_true,
+        predicted_quantiles,  # type: ignore[arg-type]
+        quantiles,
+        sample_weight,
+    )
+    return average(_pinball(y[..., None], values, levels).mean(axis=-1), y, weight)
 
 
 def gaussian_log_likelihood(
@@ -65,9 +230,7 @@ def gaussian_log_likelihood(
     >>> round(gaussian_log_likelihood(y, np.zeros((2, 2)), np.ones((2, 2))), 4)
     -2.6284
     """
-    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
-    log_lik = np.where(np.isnan(y), 0, log_density_of_std(y, mu, sigma))
-    return float(np.average(log_lik.sum(axis=1), weights=weight))
+    return _log_score(predictions(y_true, mean, std, None, sample_weight))
 
 
 def gaussian_crps(
@@ -108,245 +271,50 @@ def gaussian_crps(
     0.2675
     """
     y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
-    z = (y - mu) / sigma
-    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
-    crps = sigma * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
-    return _average(crps, y, weight)
+    return average(_crps_of_gaussian(y, mu, sigma), y, weight)
 
 
-def interval_coverage(
-    y_true: ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    *,
-    coverage: float = 0.9,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Compute the share of targets inside their central interval.
-
-    If the model is calibrated, the share is about ``coverage``.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets. NaN in some of several targets means "not observed".
-
-    mean, std : array-like, same shape
-        Predictive means and standard deviations.
-
-    coverage : float, default=0.9
-        Nominal coverage: the probability that the interval should contain the target.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows in the share.
-
-    Returns
-    -------
-    share : float
-        Share of the observed rows of each target, averaged over the targets; between 0 and 1. A
-        target that was never observed is left out.
-
-    Examples
-    --------
-    >>> from sktagi.metrics import interval_coverage
-    >>> interval_coverage([0.0, 1.0, 2.0, 9.0], [0.0] * 4, [1.5] * 4, coverage=0.9)
-    0.75
-    """
-    coverage = check_coverage(coverage)
-    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
-    inside = np.abs(y - mu) <= ndtri((1 + coverage) / 2) * sigma
-    return _average(inside, y, weight)
-
-
-def interval_score(
-    y_true: ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    *,
-    coverage: float = 0.9,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Compute the mean interval score (Winkler score) of central intervals.
-
-    Smaller is better. The score is the width of the interval, plus ``2 / (1 - coverage)`` times the
-    distance by which the target lies outside. It rewards narrow intervals that contain the target.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets. NaN in some of several targets means "not observed".
-
-    mean, std : array-like, same shape
-        Predictive means and standard deviations.
-
-    coverage : float, default=0.9
-        Nominal coverage: the probability that the interval should contain the target.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows in the mean.
-
-    Returns
-    -------
-    score : float
-        Mean over the observed rows of each target, then over the targets, in the targets' unit. A
-        target that was never observed is left out.
-
-    References
-    ----------
-    T. Gneiting, A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and Estimation",
-    Journal of the American Statistical Association 102, 2007, section 6.2.
-
-    Examples
-    --------
-    >>> from sktagi.metrics import interval_score
-    >>> round(interval_score([0.0, 3.0], [0.0, 0.0], [1.0, 1.0], coverage=0.9), 4)
-    16.8412
-    """
-    coverage = check_coverage(coverage)
-    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
-    half_width = ndtri((1 + coverage) / 2) * sigma
-    outside = np.maximum(np.abs(y - mu) - half_width, 0)
-    score = 2 * half_width + 2 / (1 - coverage) * outside
-    return _average(score, y, weight)
-
-
-def probability_integral_transform(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike
-) -> np.ndarray:
-    """Compute the cumulative probability of each target under its prediction (PIT).
-
-    If the model is calibrated, the values are uniform between 0 and 1. Their histogram shows what
-    is wrong otherwise: a peak in the middle means that the std is too large, peaks at both ends
-    that it is too small, a slope that the mean is biased.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets. NaN in some of several targets means "not observed".
-
-    mean, std : array-like, same shape
-        Predictive means and standard deviations.
-
-    Returns
-    -------
-    pit : ndarray, same shape as mean
-        ``P(y <= y_true)``, and NaN where the target was not observed.
-
-    Examples
-    --------
-    >>> from sktagi.metrics import probability_integral_transform
-    >>> probability_integral_transform([0.0, 1.0], [0.0, 0.5], [1.0, 0.5]).round(4)
-    array([0.5   , 0.8413])
-    """
-    shape = np.shape(mean)
-    y, mu, sigma, _ = check_predictions(y_true, mean, std)
-    return ndtr((y - mu) / sigma).reshape(shape)
-
-
-def calibration_error(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Compute the mean difference between observed and nominal coverage of central intervals.
-
-    The error is the integral, over nominal coverages from 0 to 1, of the absolute difference
-    between observed and nominal coverage: the area between the two lines of
-    :class:`sktagi.plotting.IntervalCalibrationDisplay`. It is 0 for perfect calibration and 0.5 at
-    worst. A calibrated model has an error of about ``0.31 / sqrt(n_samples)`` by chance.
-
-    The error does not tell how sharp the predictions are: use it together with a proper score such
-    as the CRPS.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,) or (n_samples, n_targets)
-        Targets. NaN in some of several targets means "not observed".
-
-    mean, std : array-like, same shape
-        Predictive means and standard deviations.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows in the observed coverage.
-
-    Returns
-    -------
-    error : float
-        Mean over the targets of the error of each, so that an overconfident target does not cancel
-        an underconfident one. A target that was never observed is left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sktagi.metrics import calibration_error
-    >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> zero, one = np.zeros(1000), np.ones(1000)
-    >>> [round(calibration_error(y, zero, std), 2) for std in (one, one / 2, one * 2)]
-    [0.01, 0.2, 0.21]
-    """
-    y, mu, sigma, weight = check_predictions(y_true, mean, std, sample_weight)
-    needed = needed_coverage(y, mu, sigma)
-    each = [_area_to_diagonal(needed[rows, k], weight[rows]) for k, rows in _observed(y, weight)]
-    return float(np.mean(each))
-
-
-def needed_coverage(y_true: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
-    """Return the coverage of the narrowest central interval that contains each target."""
-    return erf(np.abs(y_true - mean) / (np.sqrt(2) * std))
-
-
-def _area_to_diagonal(needed: np.ndarray, weight: np.ndarray) -> float:
-    """Integrate |F(p) - p| over p from 0 to 1; F is the weighted distribution of ``needed``."""
-    order = np.argsort(needed)
-    observed = np.append(0, np.cumsum(weight[order]) / weight.sum())  # constant between edges
-    edges = np.concatenate([[0], needed[order], [1]])
-    end, start = edges[1:] - observed, edges[:-1] - observed
-    return float((end * np.abs(end) - start * np.abs(start)).sum() / 2)
-
-
-def _average(score: np.ndarray, y_true: np.ndarray, weight: np.ndarray) -> float:
-    """Average a score over the observed rows of each target, then over the targets."""
-    if not np.isnan(y_true).any():
-        # The order of the two means does not matter here, and this one makes no copies.
-        return float(np.average(score.mean(axis=1), weights=weight))
-    each = [
-        np.average(score[rows, k], weights=weight[rows]) for k, rows in _observed(y_true, weight)
-    ]
-    return float(np.mean(each))
-
-
-def _observed(y_true: np.ndarray, weight: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """List the targets that were observed with a positive weight, and the rows of each."""
-    rows_of_targets = enumerate(~np.isnan(y_true).T)
-    return [(k, rows) for k, rows in rows_of_targets if weight[rows].any()]
-
-
-def check_predictions(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, sample_weight: ArrayLike | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return targets, means and stds of shape (n, n_targets), and weights of shape (n,).
-
-    All are finite, but for targets that were not observed: these are NaN.
-    """
-    mu, sigma = (
-        check_array(_at_least_1d(values), ensure_2d=False, dtype=np.float64, input_name=name)
-        for name, values in (("mean", mean), ("std", std))
-    )
-    check_consistent_length(_at_least_1d(y_true), mu, sigma)
-    weight = check_weight(sample_weight, len(mu))
-    y = check_targets(y_true, "y_true", weight)
-    if mu.shape != sigma.shape or y.size != mu.size:
+def _distribution(dist: object) -> Distribution:
+    """Return a distribution; refuse anything else."""
+    if not is_distribution(dist):
         raise ValueError(
-            "y_true, mean and std must have the same shape; "
-            f"got {y.shape}, {mu.shape} and {sigma.shape}."
+            "dist must be a distribution with SciPy's methods mean, std, logpdf, cdf, ppf and "
+            f"interval; got {type(dist).__name__}. Means and standard deviations make one: "
+            "scipy.stats.norm(mean, std)."
         )
-    if (sigma <= 0).any():
-        raise ValueError(f"std must be positive; the smallest given is {sigma.min():g}.")
-    columns = (len(mu), -1)
-    return y.reshape(columns), mu.reshape(columns), sigma.reshape(columns), weight
+    return dist
 
 
-def _at_least_1d(values: ArrayLike) -> ArrayLike:
-    """Return a number as an array, and anything else as it is.
+def _log_score(given: Predictions) -> float:
+    """Average the log densities of the rows, each of which is a sum over observed targets."""
+    log_density = np.where(np.isnan(given.y), 0, given.at_targets("logpdf"))
+    return float(np.average(log_density.sum(axis=1), weights=given.weight))
 
-    scikit-learn reads missing values of a frame (``pandas.NA``); NumPy does not.
+
+def _crps(given: Predictions) -> np.ndarray:
+    """Return the CRPS of each target, (n, n_targets); finite where it was not observed, too.
+
+    It takes one node after the other, for all rows: memory does not grow with the nodes.
     """
-    return values if np.ndim(values) else np.atleast_1d(values)
+    y = given.filled()
+    if isinstance(given.dist, Gaussian):
+        return _crps_of_gaussian(y, given.give("mean"), given.give("std"))
+    edges = np.sort([*(given.give("ppf", level) for level in LEVELS), y], axis=0)
+    total = np.zeros(y.shape)
+    for low, high in pairwise(edges):
+        middle, half = (low + high) / 2, (high - low) / 2
+        for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
+            t = middle + node * half
+            total += weight * half * np.square(given.at("cdf", t) - (t > y))
+    return total
+
+
+def _crps_of_gaussian(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    z = (y - mean) / std
+    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
+    return std * (z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi))
+
+
+def _pinball(y: np.ndarray, quantile: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Return the pinball loss of each quantile; NaN where the target was not observed."""
+    return np.maximum(level * (y - quantile), (level - 1) * (y - quantile))

@@ -8,6 +8,7 @@ from ._calibration import IntervalCalibrationDisplay
 from ._classes import ClassProbabilityDisplay
 from ._correlations import CorrelationDisplay
 from ._errors import ErrorDisplay
+from ._groups import CoverageByGroupDisplay
 from ._intervals import PredictionIntervalDisplay
 from ._training import TrainingCurveDisplay
 from ._variance import VarianceDisplay
@@ -15,6 +16,7 @@ from ._variance import VarianceDisplay
 __all__ = [
     "ClassProbabilityDisplay",
     "CorrelationDisplay",
+    "CoverageByGroupDisplay",
     "ErrorDisplay",
     "IntervalCalibrationDisplay",
     "PredictionIntervalDisplay",

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._any_estimator import mean_and_std
+from .._any_estimator import predict_dist
 from .._input import check_weight
-from ..metrics import calibration_error
-from ..metrics._scores import needed_coverage
-from ._common import draw_on, last_step, observed_rows, one_target
+from ..metrics._calibration import area_to_diagonal, needed_coverage
+from ._common import draw_on, last_step, one_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
     from .._input import MatrixLike
+    from ..metrics._predictions import Distribution
 
 __all__ = ["IntervalCalibrationDisplay"]
 
@@ -30,9 +30,8 @@ STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
 class IntervalCalibrationDisplay:
     """Observed coverage of central intervals against their nominal coverage.
 
-    The intervals are those of a Gaussian with the predicted mean and standard deviation, so that
-    all models are compared in the same way. ``TAGIRegressor.predict_interval`` corrects its
-    intervals by the errors that ``fit`` has seen; this display does not show that correction.
+    The intervals are those of the predictive distribution: the estimator's own if it is one of
+    sktagi, otherwise a Gaussian with the predicted mean and standard deviation.
 
     On the diagonal, the model is calibrated; below it the model is too sure, above it not sure
     enough. Several models may share axes.
@@ -107,7 +106,8 @@ class IntervalCalibrationDisplay:
         Parameters
         ----------
         estimator : estimator instance
-            A fitted regressor whose ``predict`` takes ``return_std``, or a pipeline of one.
+            A fitted regressor whose ``predict`` takes ``return_std``, or a pipeline of one. Those
+            of sktagi are shown by their own predictive distribution, others by a Gaussian.
 
         X : array-like of shape (n_samples, n_features)
             Rows that the estimator has not been fitted to.
@@ -136,19 +136,20 @@ class IntervalCalibrationDisplay:
         display : IntervalCalibrationDisplay
             The display, plotted.
         """
-        mean, std = mean_and_std(estimator, X)
+        dist = predict_dist(estimator, X)
         name = type(last_step(estimator)).__name__ if name is None else name
         return cls.from_predictions(
-            y, mean, std, target=target, sample_weight=sample_weight, name=name, ax=ax, **kwargs
+            y, dist=dist, target=target, sample_weight=sample_weight, name=name, ax=ax, **kwargs
         )
 
     @classmethod
     def from_predictions(
         cls,
         y_true: ArrayLike,
-        mean: ArrayLike,
-        std: ArrayLike,
+        mean: ArrayLike | Distribution | None = None,
+        std: ArrayLike | None = None,
         *,
+        dist: Distribution | None = None,
         target: int = 0,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -163,8 +164,12 @@ class IntervalCalibrationDisplay:
             Targets. Rows in which the chosen one of several targets is NaN (not observed) are left
             out.
 
-        mean, std : array-like, same shape
+        mean, std : array-like, same shape, default=None
             Predictive means and standard deviations.
+
+        dist : distribution, default=None
+            Predictive distributions in the place of ``mean`` and ``std``, as one object with the
+            methods of SciPy's frozen distributions.
 
         target : int, default=0
             Index of the target to plot, if there are several.
@@ -186,12 +191,11 @@ class IntervalCalibrationDisplay:
         display : IntervalCalibrationDisplay
             The display, plotted.
         """
-        y, mu, sigma = one_target(y_true, mean, std, target)
-        rows = observed_rows(y, target)
-        y, mu, sigma = y[rows], mu[rows], sigma[rows]
+        shown = one_target(y_true, mean, std, dist, target)
+        rows = shown.rows
         weight = check_weight(sample_weight, len(rows))[rows]
-        error = calibration_error(y, mu, sigma, sample_weight=weight)
-        needed = needed_coverage(y, mu, sigma)
+        needed = needed_coverage(shown.pit[rows])
+        error = area_to_diagonal(needed, weight)
         observed = weight @ (needed[:, None] <= NOMINAL) / weight.sum()
         return cls(NOMINAL, observed, error=error, name=name).plot(ax, **kwargs)
 

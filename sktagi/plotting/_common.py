@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from .._any_estimator import fitted_part
-from ..metrics._scores import check_predictions
+from ..metrics._predictions import Distribution, Predictions, is_distribution, predictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Axis",
+    "Predicted",
     "check_index",
     "column",
     "draw_on",
@@ -66,12 +67,54 @@ def column(values: ArrayLike, name: str, target: int = 0) -> np.ndarray:
 
 
 def one_target(
-    y_true: ArrayLike, mean: ArrayLike, std: ArrayLike, target: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return y, mean and std of one target; y is NaN where it was not observed."""
-    y, mu, sigma, _ = check_predictions(y_true, mean, std)
-    k = check_index(target, "target", y.shape[1])
-    return y[:, k], mu[:, k], sigma[:, k]
+    y_true: ArrayLike | None,
+    mean: ArrayLike | Distribution | None,
+    std: ArrayLike | None,
+    dist: Distribution | None,
+    target: int,
+) -> Predicted:
+    """Return the predictions of one target; without targets, the means are in their place."""
+    if y_true is None:
+        source = mean if dist is None else dist
+        y_true = source.mean() if is_distribution(source) else np.asarray(source)
+    given = predictions(y_true, mean, std, dist)
+    return Predicted(given, check_index(target, "target", given.y.shape[1]))
+
+
+class Predicted(NamedTuple):
+    """Predictions of several targets, and which of them to plot; arrays are (n,)."""
+
+    given: Predictions
+    target: int
+
+    @property
+    def y(self) -> np.ndarray:
+        """Targets, NaN where they were not observed."""
+        return self.given.y[:, self.target]
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Predictive means."""
+        return self.given.give("mean")[:, self.target]
+
+    @property
+    def std(self) -> np.ndarray:
+        """Predictive standard deviations."""
+        return self.given.give("std")[:, self.target]
+
+    @property
+    def pit(self) -> np.ndarray:
+        """Cumulative probabilities of the targets."""
+        return self.given.at_targets("cdf")[:, self.target]
+
+    def interval(self, coverage: float) -> np.ndarray:
+        """Return the ends of central intervals, (n, 2)."""
+        return np.stack([end[:, self.target] for end in self.given.interval(coverage)], axis=-1)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Rows in which the target was observed, as booleans; there is at least one."""
+        return observed_rows(self.y, self.target)
 
 
 def observed_rows(y: np.ndarray, target: int) -> np.ndarray:

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .._any_estimator import mean_and_std
+from .._any_estimator import predict_dist
 from .._input import check_count
-from ._common import draw_on, name_of, observed_rows, one_target
+from ._common import draw_on, name_of, one_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .._input import MatrixLike
+    from ..metrics._predictions import Distribution
 
 __all__ = ["ErrorDisplay"]
 
@@ -124,16 +125,17 @@ class ErrorDisplay:
         display : ErrorDisplay
             The display, plotted.
         """
-        mean, std = mean_and_std(estimator, X)
-        return cls.from_predictions(y, mean, std, n_bins=n_bins, target=target, ax=ax, **kwargs)
+        dist = predict_dist(estimator, X)
+        return cls.from_predictions(y, dist=dist, n_bins=n_bins, target=target, ax=ax, **kwargs)
 
     @classmethod
     def from_predictions(
         cls,
         y_true: ArrayLike,
-        mean: ArrayLike,
-        std: ArrayLike,
+        mean: ArrayLike | Distribution | None = None,
+        std: ArrayLike | None = None,
         *,
+        dist: Distribution | None = None,
         n_bins: int = 10,
         target: int = 0,
         ax: Axes | None = None,
@@ -147,8 +149,12 @@ class ErrorDisplay:
             Targets. Rows in which the chosen one of several targets is NaN (not observed) are left
             out.
 
-        mean, std : array-like, same shape
+        mean, std : array-like, same shape, default=None
             Predictive means and standard deviations.
+
+        dist : distribution, default=None
+            Predictive distributions in the place of ``mean`` and ``std``, as one object with the
+            methods of SciPy's frozen distributions.
 
         n_bins : int, default=10
             Number of groups of rows, all of about the same size.
@@ -167,10 +173,10 @@ class ErrorDisplay:
         display : ErrorDisplay
             The display, plotted.
         """
-        y, mu, sigma = one_target(y_true, mean, std, target)
-        rows = observed_rows(y, target)
-        error = np.abs(y - mu)[rows]
-        display = cls(sigma[rows], error, n_bins=n_bins, y_name=name_of(y_true, target))
+        shown = one_target(y_true, mean, std, dist, target)
+        rows = shown.rows
+        error = np.abs(shown.y - shown.mean)[rows]
+        display = cls(shown.std[rows], error, n_bins=n_bins, y_name=name_of(y_true, target))
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:

@@ -10,9 +10,11 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
-from .._any_estimator import mean_and_std, own_interval
+from .._any_estimator import predict_dist
 from .._input import check_coverage, check_targets
+from ..metrics._predictions import Gaussian
 from ._common import (
+    Predicted,
     check_index,
     column,
     draw_on,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from .._input import MatrixLike
+    from ..metrics._predictions import Distribution
 
 __all__ = ["PredictionIntervalDisplay"]
 
@@ -131,8 +134,9 @@ class PredictionIntervalDisplay:
     ) -> Self:
         """Plot the predictions and intervals of a fitted estimator.
 
-        The band comes from ``predict_interval`` if the estimator is a TAGIRegressor, or a pipeline
-        or a search that ends in one. For other estimators, it is the interval of a Gaussian.
+        The band is the interval of the estimator's own predictive distribution if it is a
+        TAGIRegressor, or a pipeline or a search that ends in one. For other estimators, it is the
+        interval of a Gaussian.
 
         Parameters
         ----------
@@ -167,14 +171,14 @@ class PredictionIntervalDisplay:
         if y is not None:
             check_consistent_length(X, y)
         axis = feature_axis(X)
-        mean, std = mean_and_std(estimator, axis.X)
-        _, mu, sigma = one_target(mean, mean, std, target)
-        interval = own_interval(estimator, axis.X, check_coverage(coverage))
-        if interval is not None and interval.ndim == 3:
-            interval = interval[:, target]
+        dist, coverage = predict_dist(estimator, axis.X), check_coverage(coverage)
         if axis.x is None:
-            display = cls._ordered(y, mean, std, interval, None, coverage, target)
-            return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
+            return cls.from_predictions(
+                y, dist=dist, coverage=coverage, target=target, ax=ax, line_kwargs=line_kwargs,
+                band_kwargs=band_kwargs, point_kwargs=point_kwargs,
+            )  # fmt: skip
+        shown = one_target(None, None, None, dist, target)
+        std, interval = _band(shown, coverage)
         x_observed = y_observed = None
         if y is not None:
             targets = check_targets(y, "y").reshape(np.shape(X)[0], -1)
@@ -182,8 +186,8 @@ class PredictionIntervalDisplay:
             rows = observed_rows(y_observed, target)
             x_observed, y_observed = column(X, "X")[rows], y_observed[rows]
         display = cls(
-            axis.x, mu, sigma, interval=interval, x_observed=x_observed, y_observed=y_observed,
-            coverage=coverage, x_name=axis.label, y_name=name_of(y, target),
+            axis.x, shown.mean, std, interval=interval, x_observed=x_observed,
+            y_observed=y_observed, coverage=coverage, x_name=axis.label, y_name=name_of(y, target),
         )  # fmt: skip
         return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
 
@@ -191,9 +195,10 @@ class PredictionIntervalDisplay:
     def from_predictions(
         cls,
         y_true: ArrayLike | None,
-        mean: ArrayLike,
-        std: ArrayLike,
+        mean: ArrayLike | Distribution | None = None,
+        std: ArrayLike | None = None,
         *,
+        dist: Distribution | None = None,
         x: ArrayLike | None = None,
         coverage: float = 0.9,
         target: int = 0,
@@ -202,7 +207,7 @@ class PredictionIntervalDisplay:
         band_kwargs: dict[str, Any] | None = None,
         point_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Plot predictions with the intervals of a Gaussian.
+        """Plot predictions with the intervals of a Gaussian, or of a distribution.
 
         Parameters
         ----------
@@ -210,8 +215,12 @@ class PredictionIntervalDisplay:
             Observed targets. Where the chosen one of several targets is NaN (not observed), no
             point is plotted.
 
-        mean, std : array-like of shape (n_samples,) or (n_samples, n_targets)
+        mean, std : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Predictive means and standard deviations.
+
+        dist : distribution, default=None
+            Predictive distributions in the place of ``mean`` and ``std``, as one object with the
+            methods of SciPy's frozen distributions.
 
         x : array-like of shape (n_samples,), default=None
             Positions of the rows on the horizontal axis; by default they are ordered by their
@@ -235,37 +244,24 @@ class PredictionIntervalDisplay:
         display : PredictionIntervalDisplay
             The display, plotted.
         """
-        display = cls._ordered(y_true, mean, std, None, x, coverage, target)
-        return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
-
-    @classmethod
-    def _ordered(
-        cls,
-        y_true: ArrayLike | None,
-        mean: ArrayLike,
-        std: ArrayLike,
-        interval: np.ndarray | None,
-        x: ArrayLike | None,
-        coverage: float,
-        target: int,
-    ) -> Self:
-        """Create a display of rows in the order of x, or of their prediction if x is None."""
-        y, mu, sigma = one_target(mean if y_true is None else y_true, mean, std, target)
+        shown, coverage = one_target(y_true, mean, std, dist, target), check_coverage(coverage)
+        mu, (sigma, interval) = shown.mean, _band(shown, coverage)
         given = mu if x is None else position(x, mu)
         order = np.argsort(given, kind="stable")
         x_plot = np.arange(len(mu), dtype=float) if x is None else given[order]
-        rows = observed_rows(y, target)[order]
-        return cls(
+        rows = shown.rows[order]
+        display = cls(
             x_plot,
             mu[order],
             sigma[order],
             interval=None if interval is None else interval[order],
             x_observed=None if y_true is None else x_plot[rows],
-            y_observed=None if y_true is None else y[order][rows],
+            y_observed=None if y_true is None else shown.y[order][rows],
             coverage=coverage,
             x_name="row, ordered by prediction" if x is None else name_of(x, default="x"),
             y_name=name_of(y_true, target),
         )
+        return display.plot(ax, line_kwargs, band_kwargs, point_kwargs)
 
     def plot(
         self,
@@ -323,3 +319,14 @@ class PredictionIntervalDisplay:
         self.ax_.set(xlabel=self.x_name, ylabel=self.y_name)
         self.ax_.legend()
         return self
+
+
+def _band(shown: Predicted, coverage: float) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return stds and the ends of intervals; None for a Gaussian, whose ends follow from the std.
+
+    Some distributions have intervals, but an infinite std.
+    """
+    if isinstance(shown.given.dist, Gaussian):
+        return shown.std, None
+    std = np.broadcast_to(shown.given.dist.std(), shown.given.shape)
+    return std.reshape(shown.given.y.shape)[:, shown.target], shown.interval(coverage)

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["VarianceDisplay"]
 
+N_WINDOWS = 20  # of neighbouring rows, from the smallest to the largest variance
+
 
 class VarianceDisplay:
     """Predictive variance as the sum of an epistemic and an aleatoric part.
 
     The epistemic part comes from the uncertain parameters of the network, and more data reduces it;
-    the aleatoric part is the noise of the observations. The two areas are stacked. The horizontal
-    axis is the feature if there is only one; otherwise the rows are ordered by their variance.
+    the aleatoric part is the noise of the observations, which may differ from row to row. The two
+    areas are stacked. The horizontal axis is the feature if there is only one; otherwise the rows
+    are ordered by their variance. Rows of the same variance may have very different parts: if the
+    noise varies, the areas then show how neighbouring rows share their variance on average.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
@@ -38,6 +42,9 @@ class VarianceDisplay:
 
     x_name, y_name : str
         Labels of the axes.
+
+    window : int, default=1
+        Number of neighbouring rows whose shares of the two parts are averaged; 1 for none.
 
     Attributes
     ----------
@@ -73,12 +80,14 @@ class VarianceDisplay:
         *,
         x_name: str = "row, ordered by variance",
         y_name: str = "variance, in squared units of the target",
+        window: int = 1,
     ) -> None:
         self.x = x
         self.epistemic = epistemic
         self.aleatoric = aleatoric
         self.x_name = x_name
         self.y_name = y_name
+        self.window = window
 
     @classmethod
     def from_estimator(
@@ -174,7 +183,10 @@ class VarianceDisplay:
         order = np.argsort(given, kind="stable")
         parts = epistemic[order], aleatoric[order]
         if x is None:
-            return cls(np.arange(len(order), dtype=float), *parts).plot(ax, **kwargs)
+            varies = np.ptp(aleatoric) > 1e-6 * aleatoric.max()
+            window = max(len(order) // N_WINDOWS, 1) if varies else 1
+            display = cls(np.arange(len(order), dtype=float), *parts, window=window)
+            return display.plot(ax, **kwargs)
         return cls(given[order], *parts, x_name="x").plot(ax, **kwargs)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -195,14 +207,16 @@ class VarianceDisplay:
         """
         self.figure_, self.ax_ = draw_on(ax)
         total = self.epistemic + self.aleatoric
+        border = _running_share(self.aleatoric, total, self.window) * total
+        averaged = "" if self.window == 1 else f" (mean share of {self.window} rows)"
         edge = 4 if len(self.x) == 1 else 0  # the area over one point is invisible without its edge
         self.aleatoric_ = self.ax_.fill_between(
-            self.x, 0, self.aleatoric, facecolor="0.85", edgecolor="0.5", hatch="..",
-            linewidth=edge, label="aleatoric: noise",
+            self.x, 0, border, facecolor="0.85", edgecolor="0.5", hatch="..",
+            linewidth=edge, label="aleatoric: noise" + averaged,
         )  # fmt: skip
         self.epistemic_ = self.ax_.fill_between(
-            self.x, self.aleatoric, total, facecolor="C0", edgecolor="C0", alpha=0.6,
-            linewidth=edge, label="epistemic: network",
+            self.x, border, total, facecolor="C0", edgecolor="C0", alpha=0.6,
+            linewidth=edge, label="epistemic: network" + averaged,
         )  # fmt: skip
         style = {"color": "black", "linewidth": 1.2, "label": "variance of a prediction"}
         style |= few_points(self.x)
@@ -211,3 +225,10 @@ class VarianceDisplay:
         self.ax_.set_ylim(bottom=0)
         self.ax_.legend()
         return self
+
+
+def _running_share(part: np.ndarray, total: np.ndarray, window: int) -> np.ndarray:
+    """Return the share that a part has of the total, over this many neighbouring rows."""
+    if window > 1:
+        part, total = (np.convolve(values, np.ones(window), "same") for values in (part, total))
+    return np.divide(part, total, out=np.zeros_like(total), where=total > 0)

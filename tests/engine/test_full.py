@@ -43,7 +43,7 @@ def learn(net, x, y, weight=None, errors=None, joint=True, half_life=None):
     """The same rows to every member; returns the log-likelihoods before that."""
     weight = np.ones(len(x)) if weight is None else weight
     data = Rows(with_ones(x), y, weight, None if errors is None else InputErrors(errors))
-    return [learn_full(net, m, data, joint, half_life) for m in range(net.n_members)]
+    return [learn_full(net, m, data, joint, half_life)[0] for m in range(net.n_members)]
 
 
 def assert_posterior(net, expected, rtol=1e-8, member=0):

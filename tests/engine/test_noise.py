@@ -18,8 +18,11 @@ from sktagi.engine.noise import (
     bounded_noise,
     learn_noise,
     noise_moment,
+    scores_on_grid,
     search_noise,
     share_left,
+    trust,
+    trusted_noise,
 )
 from sktagi.engine.tree import ClassTree
 
@@ -314,3 +317,70 @@ def test_a_grid_reaches_as_far_as_a_search():
 
         best, _ = best_on_grid(asked_once(score, start), start)
         np.testing.assert_allclose(best, search_noise(score, start)[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("members", [(), (3,)])
+def test_scores_between_points_of_a_grid_lie_on_straight_lines(members):
+    """Over logarithms; beyond the ends they are those of the ends."""
+    rng = np.random.default_rng(29)
+    scores = rng.normal(size=(*members, len(NOISE_FACTORS), 2))
+    furthest = 2 * np.log(NOISE_FACTORS[-1])  # of variances
+    for log_ratio in np.append(np.linspace(-1.3, 1.3, 40) * furthest, [0, furthest, -furthest]):
+        ratio = np.exp(log_ratio + rng.uniform(-0.1, 0.1, size=(*members, 2)))
+        found = scores_on_grid(scores, ratio)
+        assert found.shape == (*members, 2)
+        for place in np.ndindex(found.shape):
+            *member, target = place
+            expected = np.interp(
+                0.5 * np.log(ratio[place]), np.log(NOISE_FACTORS), scores[(*member, ..., target)]
+            )
+            np.testing.assert_allclose(found[place], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_scores_at_points_of_a_grid_are_those_of_the_grid():
+    scores = np.random.default_rng(30).normal(size=(len(NOISE_FACTORS), 1))
+    for factor, score in zip(NOISE_FACTORS, scores, strict=True):
+        found = scores_on_grid(scores, np.array([factor**2]))
+        np.testing.assert_allclose(found, score, rtol=1e-9, atol=1e-9)
+
+
+def test_scores_of_the_best_on_a_grid_are_nearly_the_largest():
+    """Straight lines lie below a parabola, by an eighth of its curvature times a squared step."""
+    start = np.array([[1.0], [2.0]])
+    scores = asked_once(likelihood(*held_out((0.3, 2.0))), start)
+    best, largest = best_on_grid(scores, start)
+    below = largest - scores_on_grid(scores, (best / start)[:, 0])
+    curvature = np.abs(np.diff(scores, 2, axis=0)).max(axis=0)
+    assert (below > -1e-9).all()
+    assert (below < 1.05 * curvature / 8).all()
+
+
+# Few rows are trusted little
+
+
+def test_trusted_noise_lies_between_what_was_found_and_what_was_learned():
+    found, learned = np.array([[[1e-6], [9.0]]]), np.array([[1.0], [4.0]])
+    np.testing.assert_allclose(trusted_noise(found, learned, np.array([0, 0])), learned[None])
+    np.testing.assert_allclose(
+        trusted_noise(found, learned, np.array([10, 10])), [[[1e-3], [6.0]]], rtol=1e-12
+    )
+    np.testing.assert_allclose(trusted_noise(found, learned, np.full(2, 10**9)), found, rtol=1e-9)
+
+
+def test_trust_is_the_share_of_rows_beside_ten():
+    n_rows = np.array([0, 1, 3, 10, 30, 10**6])
+    found = trust(n_rows)
+    np.testing.assert_allclose(found, n_rows**2 / (100 + n_rows**2), rtol=1e-12)
+    assert found[0] == 0
+    assert found[3] == pytest.approx(0.5)
+
+
+def test_more_rows_move_the_noise_further_to_what_they_have_found():
+    """From what was learned without any row, half the way with ten, to what many have found."""
+    n_rows = np.array([0, 1, 5, 10, 20, 1000, 10**6])
+    ones = np.ones((len(n_rows), 1))
+    way = np.log(trusted_noise(np.e * ones, ones, n_rows))[:, 0]
+    assert way[0] == 0
+    assert way[3] == pytest.approx(0.5)
+    assert (np.diff(way) > 0).all()
+    assert 0.999 < way[-1] <= 1

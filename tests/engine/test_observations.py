@@ -5,11 +5,16 @@ import oracle
 import oracle_full
 import pytest
 from helpers import DTYPES, assert_same_posterior, make_network, make_rows, with_ones
-from scipy import stats
+from scipy import integrate, stats
 
-from sktagi.engine.calibration import calibrate
 from sktagi.engine.learning import Learner, Settings
-from sktagi.engine.observations import Gaussian, Targets, log_density_of_std
+from sktagi.engine.observations import (
+    OUTLYING,
+    Gaussian,
+    Targets,
+    log_density_of_std,
+    robust_log_density,
+)
 from sktagi.engine.passes import backward, forward
 from sktagi.engine.posterior import full_prior
 from sktagi.engine.predicting import predict_moments
@@ -109,6 +114,119 @@ def test_log_likelihood_is_the_density_of_what_is_observed_and_zero_elsewhere(le
     np.testing.assert_array_equal(partial[seen], complete[seen])
     assert np.all(partial[~seen] == 0)
     assert np.count_nonzero(~seen) == 6
+
+
+# ------------------------------------------------------------------------------- robust targets
+
+
+def robust_density(z):
+    return robust_log_density(np.asarray(z, dtype=float), np.zeros(()), np.ones(()))
+
+
+def test_the_robust_density_integrates_to_one():
+    inner = integrate.quad(lambda z: np.exp(robust_density(z)), -OUTLYING, OUTLYING)[0]
+    outer = integrate.quad(lambda z: np.exp(robust_density(z)), OUTLYING, np.inf)[0]
+    assert inner + 2 * outer == pytest.approx(1, abs=1e-4)
+    assert outer > 0
+
+
+def test_the_robust_density_is_that_of_a_gaussian_within_and_a_power_beyond():
+    rng = np.random.default_rng(0)
+    mean, std = rng.normal(size=100), rng.uniform(0.1, 5, size=100)
+    z = rng.uniform(-OUTLYING, OUTLYING, size=100)
+    found = robust_log_density(mean + z * std, mean, std)
+    np.testing.assert_allclose(found, stats.norm.logpdf(mean + z * std, mean, std), rtol=1e-9)
+    for factor in (1.5, 10.0, 1e6):
+        fall = robust_density(OUTLYING) - robust_density(factor * OUTLYING)
+        assert fall == pytest.approx(OUTLYING**2 * np.log(factor))
+        assert robust_density(-factor * OUTLYING) == robust_density(factor * OUTLYING)
+
+
+def test_the_robust_density_has_no_jump_and_no_bend_at_its_threshold():
+    step = 1e-6
+    below, here, above = robust_density(OUTLYING + step * np.array([-1, 0, 1]))
+    assert above - below == pytest.approx(-2 * step * OUTLYING, rel=1e-4)
+    assert here - below == pytest.approx(above - here, rel=1e-4)
+
+
+def test_robust_likelihoods_are_those_of_the_robust_density():
+    rng = np.random.default_rng(1)
+    mu_z, var_y = rng.normal(size=(2, 6)), rng.uniform(0.5, 2, size=(2, 6))
+    y = 20 * rng.normal(size=(6, 2))
+    y[3, 1] = np.nan
+    scale = np.array([2.0, 0.5])
+    found = Gaussian(2, scale, robust=True).log_likelihood(mu_z, var_y, y)
+    expected = robust_log_density(y.T, mu_z, np.sqrt(var_y)) - np.log(scale)[:, None]
+    expected[1, 3] = 0
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    plain = Gaussian(2, scale).log_likelihood(mu_z, var_y, y)
+    assert (found > plain + 1).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_outlier_has_the_site_of_a_row_of_less_weight(dtype):
+    """The weight is (c / z)^2: the noise is larger by the inverse."""
+    model = Gaussian(1, robust=True)
+    mu_z, var_z = np.zeros((1, 5), dtype), np.full((1, 5), 0.75, dtype)
+    noise = np.array([[0.25]], dtype)
+    z = np.array([[0.0, -5.9, 6.1, -60.0, 6e6]], dtype)  # the standard deviation is 1
+    target, variance = model.sites(mu_z, var_z, z, noise)
+    np.testing.assert_array_equal(target, z)
+    expected = 0.25 * np.maximum(1, np.square(z / OUTLYING))
+    np.testing.assert_allclose(variance, expected, rtol=1e-5)
+    assert variance.dtype == dtype
+
+
+def test_sites_without_an_outlier_have_the_noise_itself():
+    model, noise = Gaussian(1, robust=True), np.array([[0.25]])
+    _, variance = model.sites(np.zeros((1, 3)), np.ones((1, 3)), np.ones((1, 3)), noise)
+    assert variance is noise
+
+
+def test_the_mean_moves_less_the_farther_an_outlier_is():
+    """The derivative of the tail is c^2 / z: what is far enough off is no longer followed."""
+    steps = []
+    for y in (1.0, 5.0, 20.0, 1e3, 1e6):
+        net = make_network([1, 1], sigma_v=0.5, outputs=Gaussian(1, robust=True))
+        data = Rows(with_ones([[1.0]]), np.array([[y]]), np.ones(1))
+        before = predict_moments(net, data.x)[0].item()
+        Learner(net, Settings(1)).learn(data, np.zeros((1, 1), dtype=int))
+        steps.append(predict_moments(net, data.x)[0].item() - before)
+    assert steps[0] < steps[1]
+    assert steps[2] > steps[3] > steps[4] > 0
+    assert steps[4] < 1e-3
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_noise_learned_from_an_outlier_is_bounded(batch_size):
+    """The moment of an outlier tends to c^2 (var_z + noise), however large the outlier is."""
+    noise = []
+    for size in (0.0, 1e2, 1e4, 1e8):
+        net = make_network(
+            [2, 4, 1], sigma_v=0.5, outputs=Gaussian(1, robust=True), learn_noise=True
+        )
+        net.rows_learned[...] = 20
+        data = make_rows(8, 2)
+        bound = predict_moments(net, data.x)[1].max() + 0.25
+        data.y[-1] += size
+        order = np.arange(8)[None] if batch_size == 8 else np.array([[7]])
+        Learner(net, Settings(batch_size)).learn(data, order)
+        noise.append(net.noise_var.item())
+    assert noise[-1] == pytest.approx(noise[-2], rel=1e-2)
+    rows = order.size
+    step = (rows / (20 + rows)) ** 0.6
+    assert noise[-1] - noise[0] < step * 1.05 * OUTLYING**2 * bound / rows
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_learning_without_outliers_is_the_same(full):
+    data = make_rows(30, 3)
+    nets = []
+    for robust in (False, True):
+        net = network([3, 4, 1], full=full, outputs=Gaussian(1, robust=robust), learn_noise=True)
+        learn(net, data, 6)
+        nets.append(net)
+    assert_same_posterior(*nets, 1e-12)
 
 
 # ------------------------------------------------------------------ rows with noise of their own
@@ -530,8 +648,3 @@ def test_held_out_rows_are_scored_with_their_noise(learned):
     expected, expected_noise = validate(other, data, held_out)
     np.testing.assert_allclose(scores, expected, rtol=1e-9)
     np.testing.assert_allclose(100 * noise_var, expected_noise, rtol=1e-9)
-    calibrate(one, noisy, held_out)
-    calibrate(other, data, held_out)
-    assert one.calibration.temperature == other.calibration.temperature
-    np.testing.assert_allclose(one.calibration.noise_scale, other.calibration.noise_scale)
-    np.testing.assert_allclose(one.calibration.tails, other.calibration.tails)

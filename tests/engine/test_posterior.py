@@ -380,3 +380,21 @@ def test_a_calibrated_network_is_reported_with_other_variances(full, temperature
     assert reported.reported() is reported
     for mine, theirs in zip(arrays_of(net), arrays_of(before), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.125, 2**-5])
+def test_variance_of_the_mean_is_that_of_the_mixture_with_less_spread(spread):
+    net = random_network()
+    rng = np.random.default_rng(0)
+    mu, var = rng.normal(size=(3, 2, 7)), rng.uniform(0.5, 2, size=(3, 2, 7))
+    total = var.mean(axis=0) + np.square(mu).mean(axis=0) - np.square(mu.mean(axis=0))
+    for learned in (False, True):  # without calibration it is the law of total variance
+        found = net.variance_of_mean(mu, var, learned=learned)
+        np.testing.assert_allclose(found, total, rtol=1e-12)
+    net.calibration = Calibration(0.25, np.ones((2, 1)), np.empty(0), spread)
+    between = total - var.mean(axis=0)
+    # The reported posterior is as sure as it should be; the one that was learned is not.
+    expected = var.mean(axis=0) + spread * between
+    np.testing.assert_allclose(net.variance_of_mean(mu, var), expected, rtol=1e-12)
+    expected = 0.25 * var.mean(axis=0) + spread * between
+    np.testing.assert_allclose(net.variance_of_mean(mu, var, learned=True), expected, rtol=1e-12)

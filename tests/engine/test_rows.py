@@ -5,9 +5,10 @@ import pytest
 from helpers import make_rows
 from scipy import sparse
 
+from sktagi.engine.fast import slices
 from sktagi.engine.inputs import InputErrors
 from sktagi.engine.observations import Gaussian
-from sktagi.engine.rows import Rows, iterate_batches, n_observed, slices
+from sktagi.engine.rows import Rows, iterate_batches, n_observed
 from sktagi.engine.tree import ClassTree
 
 
@@ -185,3 +186,20 @@ def test_copies_are_all_pairs_of_equal_rows_of_a_batch(members, size):
         assert (batch.copies is None) == (not expected)
         found += len(pairs)
     assert (found > 0) == (size > 1)
+
+
+# Noise of their own
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_ratios_of_noise_are_taken_as_they_are(dtype):
+    data = make_rows(50, 3, 2, dtype=dtype)
+    ratio = 7 * np.exp(np.random.default_rng(0).normal(size=(2, 50)))
+    rows = data.with_noise(ratio)
+    assert rows.noise_ratio.shape == (50, 2)
+    assert rows.noise_ratio.dtype == dtype
+    np.testing.assert_array_equal(rows.noise_ratio, ratio.T.astype(dtype))
+    noise_var = np.array([[0.5], [2.0]])
+    np.testing.assert_allclose(rows.noise(noise_var), noise_var * ratio, rtol=1e-6)
+    assert data.noise_ratio is None
+    np.testing.assert_array_equal(data.noise(noise_var), noise_var)

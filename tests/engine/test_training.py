@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from helpers import assert_same_posterior, make_network, make_rows
+from scipy import optimize, stats
 
+from sktagi.engine.calibration import calibrate
 from sktagi.engine.learning import Learner, Settings
+from sktagi.engine.noise_network import draw_noise_network
 from sktagi.engine.predicting import predict_moments
-from sktagi.engine.training import EarlyStopping, InMemory, Plan, train
+from sktagi.engine.training import EarlyStopping, History, InMemory, Plan, fit_epochs, train
 from sktagi.engine.tree import ClassTree
 
 from .test_learning import class_rows, learn, single_member, with_missing
@@ -244,7 +247,7 @@ def test_what_is_continued_must_be_beaten():
 
 def test_a_member_stops_after_some_updates_without_a_gain_of_tol():
     net = make_network([3, 1], members=3)
-    stopping = EarlyStopping(net, n_iter_no_change=2, tol=0.1)
+    stopping = EarlyStopping(net, Plan(10, n_iter_no_change=2, tol=0.1))
     noise_var = np.ones((3, 1, 1))
     everyone = np.arange(3)
 
@@ -284,18 +287,171 @@ def test_validation_scores_are_those_of_what_the_rows_observe():
     assert history.validation_scores == [pytest.approx(np.mean(expected), rel=1e-10)]
 
 
-def test_noise_of_a_target_that_few_validation_rows_observe_stays():
-    """Ten observed rows are enough to choose the noise of a target; nine are not."""
-    noise = {}
-    for n_observed in (9, 10):
-        data = make_rows(120, 3, 2, noise=0.5)
-        data.y[80 + n_observed :, 1] = np.nan
-        net = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
-        fit(net, data, np.arange(80), Settings(16), validation=[np.arange(80, 120)])
-        noise[n_observed] = net.noise_var[0, :, 0]
-    by_em = make_network([3, 10, 2], learn_noise=True, sigma_v=1.0)
-    learn(by_em, make_rows(120, 3, 2, noise=0.5), np.arange(80), Settings(16))
-    by_em = by_em.noise_var[0, :, 0]
-    assert noise[9][1] == pytest.approx(by_em[1], rel=1e-12)
-    assert noise[10][1] != pytest.approx(by_em[1], rel=1e-3)
-    assert noise[9][0] == noise[10][0] != pytest.approx(by_em[0], rel=1e-3)
+@pytest.mark.parametrize("n_observed", [0, 1, 5, 10, 40])
+def test_noise_of_a_target_that_few_validation_rows_observe_stays_near_that_of_em(n_observed):
+    """Ten rows say as much as expectation maximisation; n rows (n / 10)^2 times as much."""
+    data = make_rows(120, 3, 2, noise=0.5)
+    data.y[80 + n_observed :, 1] = np.nan
+    net, by_em = (make_network([3, 10, 2], learn_noise=True, sigma_v=1.0) for _ in range(2))
+    fit(net, data, np.arange(80), Settings(16), validation=[np.arange(80, 120)])
+    learn(by_em, data, np.arange(80), Settings(16))
+    learned = by_em.noise_var[0, 1, 0]
+    if n_observed == 0:
+        assert net.noise_var[0, 1, 0] == pytest.approx(learned, rel=1e-12)
+        return
+    rows = np.arange(80, 80 + n_observed)
+    mu, var = (m[0, 1] for m in predict_moments(by_em, data.x[rows]))
+
+    def loss(log_std):
+        return -stats.norm.logpdf(data.y[rows, 1], mu, np.sqrt(var + np.exp(2 * log_std))).sum()
+
+    here = 0.5 * np.log(learned)  # held-out rows may move it by a factor of about 8
+    bounds = np.array([-1, 1]) * np.log(8) * (1 + 1 / 8 + 1 / 64) + here
+    best = optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x
+    share = n_observed**2 / (100 + n_observed**2)
+    expected = share * 2 * best + (1 - share) * np.log(learned)
+    assert np.log(net.noise_var[0, 1, 0]) == pytest.approx(expected, abs=0.05)
+
+
+# Two phases: constant noise, then noise as it was found to vary
+
+
+def noisy_rows(n=300, slope=1.5, seed=0):
+    """Noise of standard deviation 0.5 exp(slope * x / 2)."""
+    data = make_rows(n, 2, seed=seed, noise=0.0)
+    noise = 0.5 * np.exp(slope * data.x[:, :1] / 2)
+    return data._replace(y=data.y + noise * np.random.default_rng(seed).normal(size=(n, 1)))
+
+
+def fit_both(data, plan, *, varies=True, members=2, **others):
+    """A network, its history, and a copy of it as it was each time that it was finished."""
+    n = len(data.weight)
+    validation = [np.arange(n - n // 4, n)] * members
+    order = np.tile(np.arange(n - n // 4), (members, 1))
+    net = make_network([2, 10, 1], members=members, learn_noise=True, sigma_v=1.0)
+    source, finished = InMemory(data, order, validation, Settings(32, True, 500.0), None), []
+
+    def finish(net):
+        start = (net.noise_net or draw_noise_network(2, 1, np.float64, 0)) if varies else None
+        calibrate(net, data, validation, start)
+        finished.append(net.copy())
+
+    history = fit_epochs(net, source, plan, finish, varies=varies, **others)
+    return net, history, finished, source
+
+
+def test_epochs_with_constant_noise_are_a_share_of_all():
+    plan = Plan(20, 10**6)
+    net, history, finished, source = fit_both(noisy_rows(), plan)
+    assert len(finished) == 2
+    assert finished[0].noise_net.varies
+    assert history.comparable_from == 14
+    assert history.n_iter == len(history.validation_scores) == 20
+    assert net.noise_net.varies
+    ratio = source.data.noise_ratio
+    assert np.corrcoef(np.log(ratio[:, 0]), source.data.x[:, 0])[0, 1] > 0.8
+
+
+def test_noise_that_is_constant_is_trained_as_one_level_for_as_many_epochs():
+    data = noisy_rows(slope=0.0)
+    plan = Plan(10, 10**6)
+    _, history, finished, source = fit_both(data, plan)
+    assert not finished[0].noise_net.varies
+    assert history.comparable_from == 0
+    assert source.data.noise_ratio is None
+    assert history.n_iter == 10
+    _, constant, once, _ = fit_both(data, plan, varies=False)
+    assert len(once) == 1
+    assert history.train_scores[:7] == constant.train_scores[:7]
+
+
+def test_the_second_phase_gives_back_what_it_does_not_improve():
+    """Its epochs are compared with where it starts; the best epoch is counted from the first."""
+    kept = []
+    for seed in range(4):
+        net, history, finished, _ = fit_both(noisy_rows(seed=seed), Plan(10, 10**6))
+        assert history.n_iter == 10
+        for member, best in enumerate(history.best_iter):
+            same = np.array_equal(net.layers[0].mu[member], finished[0].layers[0].mu[member])
+            assert same == (best <= 7)
+            kept.append(same)
+    assert 0 < np.mean(kept) < 1
+
+
+def test_epochs_and_patience_of_both_phases_are_shares():
+    plan = Plan(100, 20, 1e-3)
+    assert plan.before_noise() == Plan(70, 15, 1e-3)
+    assert Plan(1, 1).before_noise() == Plan(1, 1)
+    assert Plan(0, 1).before_noise().max_iter == 0
+    # The second phase is not longer if the first has ended early.
+    for n_iter, n_left in ((1, 30), (33, 30), (70, 30), (75, 25), (100, 0)):
+        assert plan.after_noise(History([0.0] * n_iter)) == Plan(n_left, 10, 1e-3)
+    assert Plan(1, 1).after_noise(History([0.0])) == Plan(0, 1)
+
+
+def test_constant_noise_and_no_gain_end_training():
+    """Nothing gains 1e6: six epochs of patience after the first, and no second phase."""
+    _, history, finished, _ = fit_both(noisy_rows(), Plan(12, 8, 1e6))
+    assert not finished[0].noise_net.varies
+    assert len(finished) == 1
+    assert history.n_iter == 7
+
+
+def test_no_second_phase_follows_if_its_share_is_no_epoch():
+    for max_iter in (1, 2, 3):
+        _, history, finished, _ = fit_both(noisy_rows(), Plan(max_iter, 10**6))
+        assert history.n_iter == max_iter
+        assert len(finished) == 1
+
+
+def test_training_that_is_stopped_or_interrupted_has_no_second_phase():
+    stops = []
+
+    def stop(history):
+        stops.append(history.n_iter)
+        return history.n_iter == 3
+
+    net, history, finished, _ = fit_both(noisy_rows(), Plan(20, 10**6), on_epoch=stop)
+    assert stops == [1, 2, 3]
+    assert history.n_iter == 3
+    assert len(finished) == 1
+    assert net.noise_net is not None
+
+
+def test_no_epochs_change_nothing():
+    net, history, finished, _ = fit_both(noisy_rows(), Plan(0))
+    assert history.n_iter == 0
+    assert not finished
+    assert net.calibration is None is net.noise_net
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_an_interrupt_while_finishing_keeps_what_was_there_before(time):
+    """The fit without a calibration; or with that of the first phase, and means of the second."""
+    data, seen = noisy_rows(), []
+    n = len(data.weight)
+    validation, order = [np.arange(n - 75, n)] * 2, np.tile(np.arange(n - 75), (2, 1))
+    net = make_network([2, 10, 1], members=2, learn_noise=True, sigma_v=1.0)
+    source = InMemory(data, order, validation, Settings(32, True, 500.0), None)
+
+    def finish(net):
+        before = net.copy()
+        calibrate(net, data, validation, draw_noise_network(2, 1, np.float64, 0))
+        seen.append((before, net.copy()))
+        if len(seen) == time:
+            raise KeyboardInterrupt
+
+    history = fit_epochs(net, source, Plan(20, 10**6), finish, varies=True)
+    assert history.interrupted
+    assert len(seen) == time
+    assert history.n_iter == (14 if time == 1 else 20)
+    before, after = seen[-1]
+    assert_same_posterior(net, before, 0)
+    assert not np.array_equal(after.noise_var, before.noise_var)  # one for all members
+    if time == 1:
+        assert net.calibration is None is net.noise_net
+    else:
+        first = seen[0][1]
+        assert net.calibration.temperature == first.calibration.temperature
+        np.testing.assert_array_equal(net.calibration.noise_scale, first.calibration.noise_scale)
+        np.testing.assert_array_equal(net.noise_net.exponent, first.noise_net.exponent)

@@ -1,0 +1,212 @@
+"""Rows that members hold out, as the members that hold them out predict them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from .keys import join_keys, row_keys
+from .posterior import Network
+from .predicting import held_out_moments, predict_moments
+from .rows import Rows
+
+__all__ = ["HeldOut", "SpreadSums", "predict_held_out", "spread_sums", "with_disagreement"]
+
+# Pairs of members at rows count beside so many that say that learning a row changes nothing.
+PRIOR_PAIRS = 10.0
+# With a larger factor, what members that have learned a row differ by says nothing of new rows.
+LARGEST_FACTOR = 10.0
+
+
+class HeldOut(NamedTuple):
+    """Rows that some members have held out; rows are the last axis but for x."""
+
+    x: Any  # (rows, n_in + 1)
+    error: np.ndarray  # (n_outputs, rows): of the holders' mean; NaN where not observed
+    var_z: np.ndarray  # (temperatures, n_outputs, rows): mean over the holders
+    holder: np.ndarray  # (rows,): the first member that holds a row out
+    n_holders: np.ndarray  # (rows,): how many do
+    spread: np.ndarray  # (n_outputs, rows): variance of holders' means; NaN if there is one only
+    spread_of_others: np.ndarray  # (n_outputs, rows): of those who learned the row, likewise
+    weight: np.ndarray  # (rows,)
+    keys: np.ndarray  # (rows,): equal for copies of a row, and for rows of a group
+    counts: np.ndarray  # (members,): distinct rows of each
+    n_splits: int  # different sets of rows that members hold out
+    # (n_outputs, rows): errors should have the variance var_z + disagreement + noise
+    disagreement: np.ndarray
+    log_noise: np.ndarray | None = None  # (n_noise, rows): U of the noise network; None: constant
+
+    @property
+    def n_members(self) -> int:
+        """Members of the mixture."""
+        return len(self.counts)
+
+    def disagreement_with(self, spread: float) -> np.ndarray:
+        """Return the disagreement if ``spread`` times the variance of means is reported of it.
+
+        (1/h - 1/M) v of it is not reported, but tells that h members err more than all M do.
+        """
+        if spread == 1 or self.n_members == 1:
+            return self.disagreement
+        reported = 1 - 1 / self.n_members
+        return self.disagreement * (1 - (1 - spread) * reported / self._share)
+
+    @property
+    def _share(self) -> np.ndarray:
+        return 1 + 1 / self.n_holders - 2 / self.n_members
+
+    def take(self, rows: Any) -> HeldOut:
+        """Return some of the rows."""
+        last = (
+            "error",
+            "var_z",
+            "holder",
+            "n_holders",
+            "spread",
+            "spread_of_others",
+            "weight",
+            "keys",
+            "disagreement",
+        )
+        parts = {name: getattr(self, name)[..., rows] for name in last}
+        log_noise = None if self.log_noise is None else self.log_noise[:, rows]
+        return self._replace(x=self.x[rows], log_noise=log_noise, **parts)
+
+
+def predict_held_out(
+    net: Network,
+    data: Rows,
+    validation: list[np.ndarray],
+    temperatures: np.ndarray,
+    groups: np.ndarray | None = None,
+) -> HeldOut:
+    """Return what members say of the rows that they hold out, at each temperature.
+
+    Rows of one of the ``groups`` (n,) count as copies: together they say little more than one.
+    """
+    numbers, place = np.unique(np.concatenate(validation), return_inverse=True)
+    places = np.split(place, np.cumsum(list(map(len, validation)))[:-1])
+    held = data.take(numbers)._replace(keys=None)
+    holds = np.zeros((net.n_members, 1, len(numbers)), dtype=bool)
+    for member, rows in enumerate(places):
+        holds[member, :, rows] = True
+    n_holders = np.count_nonzero(holds, axis=0)[0]
+    means = predict_moments(net, held.x, held.errors)[0].astype(np.float64)
+    y = held.y.astype(np.float64).T
+    spread, mean = _variance(means, holds)
+    keys = _keys(held) if groups is None else groups[numbers]
+    return HeldOut(
+        held.x,
+        y - mean,
+        _tempered_variances(net, data, validation, places, temperatures) / n_holders,
+        holds.argmax(axis=0)[0],
+        n_holders,
+        spread,
+        _variance(means, ~holds)[0],
+        held.weight.astype(np.float64),
+        keys,
+        np.array([len(np.unique(keys[rows])) for rows in places]),
+        len({rows.tobytes() for rows in places}),
+        np.zeros_like(y),
+    )
+
+
+def _keys(held: Rows) -> np.ndarray:
+    """Return keys that are equal for copies of a row, which are a row of more weight."""
+    keys = row_keys(held.x)
+    for column in held.y.T:
+        keys = join_keys(keys, column)
+    return keys
+
+
+def _tempered_variances(
+    net: Network,
+    data: Rows,
+    validation: list[np.ndarray],
+    places: list[np.ndarray],
+    temperatures: np.ndarray,
+) -> np.ndarray:
+    """Sum the variances of the holders, (temperatures, n_outputs, rows)."""
+    n_rows = max(int(rows.max(initial=-1)) for rows in places) + 1
+    var_z = np.zeros((len(temperatures), net.outputs.n_outputs, n_rows))
+    for total, temperature in zip(var_z, temperatures, strict=True):
+        tempered = net
+        if temperature != 1:
+            tempered = replace(net, layers=[layer.tempered(temperature) for layer in net.layers])
+        moments = held_out_moments(tempered, data, validation)
+        for rows, (_, _, var) in zip(places, moments, strict=True):
+            total[:, rows] += var
+        del tempered, moments  # before those of the next temperature are made
+    return var_z
+
+
+def _variance(means: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the unbiased variance over the chosen members, and their mean, (n_outputs, rows)."""
+    n = np.count_nonzero(chosen, axis=0)
+    mean = (means * chosen).sum(axis=0) / np.maximum(n, 1)
+    squares = (np.square(means - mean) * chosen).sum(axis=0)
+    return np.where(n > 1, squares / np.maximum(n - 1, 1), np.nan), mean
+
+
+# How much members disagree at rows that they have not learned
+
+
+class SpreadSums(NamedTuple):
+    """Sums over rows, each (n_outputs,), which add up over places."""
+
+    std: np.ndarray  # of holders' means
+    var: np.ndarray
+    weight: np.ndarray
+    n_rows: np.ndarray  # distinct ones: copies are a row of more weight
+    std_of_others: np.ndarray
+    weight_of_others: np.ndarray
+
+
+def spread_sums(held: HeldOut) -> np.ndarray:
+    """Sum what members differ by, at rows that several hold out and at rows that others learned."""
+    own, others = held.spread, held.spread_of_others
+    known = ~np.isnan(own) & (held.n_holders < held.n_members)  # if all hold it out, v is theirs
+    learned = ~np.isnan(others)
+    std = np.sqrt(own) / _bias_of_std(held.n_holders)
+    std_of_others = np.sqrt(others) / _bias_of_std(held.n_members - held.n_holders)
+    return np.stack([
+        np.where(known, std, 0) @ held.weight,
+        np.where(known, own, 0) @ held.weight,
+        known @ held.weight,
+        np.array([len(np.unique(held.keys[some])) for some in known]),
+        np.where(learned, std_of_others, 0) @ held.weight,
+        learned @ held.weight,
+    ])  # fmt: skip
+
+
+def with_disagreement(held: HeldOut, sums: np.ndarray) -> HeldOut:
+    """Return the rows with what disagreement adds to the variance of their errors.
+
+    Standard deviations are compared, not variances, of which a few rows make up most.
+    """
+    if held.n_members == 1:
+        return held
+    total = SpreadSums(*sums)
+    new = _mean(total.std, total.weight)
+    learned = _mean(total.std_of_others, total.weight_of_others)
+    known = (new > 0) & (learned > 0)
+    ratio = np.where(known, new, 1) / np.where(known, learned, 1)
+    factor = ratio ** (2 * total.n_rows / (total.n_rows + PRIOR_PAIRS))
+    constant = _mean(total.var, total.weight)[:, None]
+    v = np.where(factor[:, None] > LARGEST_FACTOR, np.nan, factor[:, None] * held.spread_of_others)
+    v = np.where(np.isnan(v), constant, v)
+    v = np.where(held.n_holders == held.n_members, held.spread, v)
+    return held._replace(disagreement=held._share * v)
+
+
+def _mean(total: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    return total / np.where(weight > 0, weight, 1)
+
+
+def _bias_of_std(n: np.ndarray) -> np.ndarray:
+    """Return the mean of the sample standard deviation of n Gaussian numbers over the true one."""
+    n = np.maximum(n, 2)
+    return np.sqrt(2 / (n - 1)) * np.exp(gammaln(n / 2) - gammaln((n - 1) / 2))

@@ -1,0 +1,102 @@
+"""Rows of a stream: each is predicted, then learned, once.
+
+Errors of predictions teach the noise network what is reported of the noise of later rows. Means are
+learned with constant noise, other than in a fit: where the function changes, errors grow and are no
+noise, and rows there would be learned less just when they have to be learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .learning import Learner, Settings
+from .noise import share_left
+from .noise_network import (
+    EXPONENTS,
+    LARGEST_LOG,
+    Errors,
+    NoiseNetwork,
+    as_rows,
+    average_output,
+    log_density,
+    trusted_exponent,
+)
+from .observations import OUTLYING
+from .posterior import Network
+from .rows import Rows
+
+__all__ = ["learn_stream"]
+
+BATCH_SIZE = 64  # of errors
+ROWS_A_PARAMETER = 10.0  # the half-life of the noise network at most, for each parameter
+SCORE_HALF_LIFE = 500.0  # rows after which an error counts half in the choice of the exponent
+LEAST_GAIN = 6.0  # in log-likelihood, by which noise that varies must be better
+
+
+def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
+    """Let all members learn rows that are new, once; returns mean log-likelihoods (members,).
+
+    A calibrated scale of the noise holds for what is left of the noise from before: what new rows
+    teach of the noise is not scaled.
+    """
+    before = net.noise_var.copy(), net.rows_learned.copy()
+    level = net.reported_noise.mean(axis=0)  # (n_noise, 1)
+    noise = net.noise_net
+    n_rows = len(data.weight)
+    order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
+    learner = Learner(net, settings, records=noise is not None)
+    log_lik = learner.learn(data, order)
+    if noise is not None and learner.moments is not None:
+        var = net.variance_of_mean(*learner.moments, learned=True)
+        error = data.y.T - learner.moments[0].mean(axis=0)
+        errors = _errors(error, var, data, level * np.exp(noise.level))
+        net.noise_net = _with_errors(noise, errors, settings.half_life)
+    if net.noise_is_learned and net.calibration is not None:
+        weight = data.weight[:, None]
+        if data.y.ndim == 2:  # what observes each target
+            weight = weight * ~np.isnan(data.y)
+        totals = np.add.reduceat(weight, np.arange(0, n_rows, settings.batch_size)).T
+        scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
+        net.calibration = net.calibration._replace(noise_scale=scale)
+    return log_lik
+
+
+def _errors(error: np.ndarray, var: np.ndarray, data: Rows, noise: np.ndarray) -> Errors:
+    """Return errors of the mixture's mean, in units of a ``noise`` (n_noise, 1).
+
+    One beyond ``OUTLYING`` standard deviations, as constant noise has them, is an outlier, and
+    none is larger.
+    """
+    limit = OUTLYING * np.sqrt(var + noise)
+    error = np.clip(error, -limit, limit) / np.sqrt(noise)
+    weight = data.weight.astype(np.float64)
+    return Errors(data.x, error, var / noise, weight, np.zeros(len(weight), dtype=int))
+
+
+def _with_errors(noise: NoiseNetwork, errors: Errors, half_life: float | None) -> NoiseNetwork:
+    """Return a noise network that was judged by errors of new rows, and then has learned them.
+
+    It forgets as fast as the means do, if they forget, or faster.
+    """
+    u = average_output(noise.net, errors.x)
+    log_ratio = np.clip(EXPONENTS[:, None, None] * u, -LARGEST_LOG, LARGEST_LOG)
+    log_ratio[0] = -noise.level  # constant noise has its own level
+    gains = log_density(errors.error, errors.var + np.exp(log_ratio)) @ errors.weight
+    scores = noise.scores * 2 ** (-errors.weight.sum() / SCORE_HALF_LIFE) + gains - gains[0]
+    low, high = noise.bounds
+    lowest, highest = u.min(axis=1, keepdims=True), u.max(axis=1, keepdims=True)
+    bounds = np.stack([np.minimum(low, lowest), np.maximum(high, highest)])
+    net = noise.net.copy()
+    n_rows = len(errors.weight)
+    n_parameters = sum(layer.mu[0].size for layer in net.layers)
+    if half_life is not None:
+        half_life = min(half_life, ROWS_A_PARAMETER * n_parameters)
+    settings = Settings(min(BATCH_SIZE, n_rows), True, half_life)
+    order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
+    Learner(net, settings).learn(as_rows(errors, net.dtype), order)
+    if not net.is_sound():
+        return noise
+    exponent = trusted_exponent(scores, LEAST_GAIN)
+    return replace(noise, net=net, scores=scores, exponent=exponent, bounds=bounds)
