@@ -10,7 +10,7 @@ standard deviations together, the RMSE means alone.
 **What to see.** The Gaussian process, with a length scale for each feature, is the best here: for a
 few hundred rows of a smooth function, use it. Its cost grows with the cube of the rows.
 ``TAGIRegressor`` with its defaults is ahead of the linear model and of the MLP. With 400 rows its
-90 % intervals hold 84 % of the new rows: it is somewhat too sure, as the Gaussian process is.
+90 % intervals hold 91 % of the new rows, those of the Gaussian process 86 %.
 """
 
 import time
@@ -29,8 +29,8 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sktagi import TAGIRegressor
-from sktagi.metrics import gaussian_log_likelihood, interval_coverage
+from sktagi import TAGIRegressor, predict_dist
+from sktagi.metrics import interval_coverage, log_score
 
 
 class MLPWithSpread(MLPRegressor):
@@ -75,11 +75,11 @@ def compare(n_rows, seed=0, names=None):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X_train, y_train)
         seconds = time.perf_counter() - start
-        mean, std = model.predict(X_test, return_std=True)
+        dist = predict_dist(model, X_test)  # a Gaussian, but for TAGIRegressor's own
         results[name] = (
-            gaussian_log_likelihood(y_test, mean, std),
-            root_mean_squared_error(y_test, mean),
-            interval_coverage(y_test, mean, std, coverage=0.9),
+            log_score(y_test, dist),
+            root_mean_squared_error(y_test, dist.mean()),
+            interval_coverage(y_test, dist, coverage=0.9),
             seconds,
         )
     return results

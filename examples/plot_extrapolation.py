@@ -10,10 +10,11 @@ their mixture shows it. The settings below were picked because they show the eff
 defaults there is hardly any, since one network's standard deviation already grows about as much.
 
 **What to see.** At x = ±6 the standard deviation of one network is two to three times that inside
-the data, that of ten networks five to six times. Yet both bands of three standard deviations miss
-the true function there: at x = -6 it is 11 standard deviations away from the mean of one network
-and 4 from that of ten, at x = 6 it is about 5 for both. The networks are piecewise linear and
-continue in straight lines; x³ does not. A larger standard deviation is a warning, not a bound.
+the data, that of ten networks four to six times. Yet the true function leaves the band of three
+standard deviations: at x = -6 it is 13 standard deviations away from the mean of one network, and 3
+from that of ten, which is barely inside; at x = 6 it is 5 away from both. The networks are
+piecewise linear and continue in straight lines; x³ does not. A larger standard deviation is a
+warning, not a bound.
 
 ``python examples/plot_extrapolation.py [picture.png]``
 """

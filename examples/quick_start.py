@@ -36,13 +36,12 @@ scores = {"TAGIRegressor": [], "MLPRegressor": []}
 for split in range(5):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=split)
     tagi = TAGIRegressor(random_state=split).fit(X_train, y_train)
-    mean, std = tagi.predict(X_test, return_std=True)
-    low, high = tagi.predict_interval(X_test, coverage=0.9).T
+    dist = tagi.predict_dist(X_test)
     scores["TAGIRegressor"].append(
         (
-            root_mean_squared_error(y_test, mean),
-            gaussian_log_likelihood(y_test, mean, std),
-            100 * np.mean((low <= y_test) & (y_test <= high)),
+            root_mean_squared_error(y_test, dist.mean()),
+            tagi.log_likelihood(X_test, y_test),
+            100 * interval_coverage(y_test, dist, coverage=0.9),
         )
     )
     mlp = make_pipeline(
