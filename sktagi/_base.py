@@ -39,9 +39,10 @@ from ._split import hold_out
 from ._state import from_plain, to_plain
 from ._user_split import UserSplit
 from .engine.activations import ACTIVATIONS
-from .engine.calibration import calibrate
+from .engine.calibration import TEMPERATURES, HeldOutHere, Places, set_calibration
 from .engine.fast import slices, threads_for_layers
 from .engine.full import check_size
+from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
 from .engine.learning import Settings
 from .engine.noise_network import NoiseNetwork, draw_noise_network
@@ -168,7 +169,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 )
             self._begin(net, self._empty_scaling(data), n_seen)
             self._see(data, used=order)
-            net.outputs = self._observation_model(self._scaling)
+            net.outputs = self._model_in_units(net.outputs)
             if before is not None:
                 before.carry_over(net, self._scaling)
             groups = user.group_numbers(data)
@@ -200,7 +201,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 before = self._scaling
                 self._see(data)
                 before.carry_over(net, self._scaling)
-            net.outputs = self._observation_model(self._scaling, streamed=True)
+            net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
             settings = self._settings(net, len(data.weight))
@@ -286,15 +287,24 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             sizes, member_rngs, weight_gain=self.weight_gain, bias_variance=self.bias_variance,
             dtype=dtype,
         )  # fmt: skip
-        noise_is_learned = isinstance(self.sigma_v, str)
-        sigma_v = 1.0 if isinstance(self.sigma_v, str) else float(self.sigma_v)
+        noise_is_learned = self._learns_noise(outputs)
+        noise_var = 1.0 if noise_is_learned else self._given_noise
         return Network(
             full_prior(layers) if is_full else layers,
             ACTIVATIONS[self.activation],
             outputs,
-            np.full((self.n_members, outputs.n_noise, 1), sigma_v**2),
+            np.full((self.n_members, outputs.n_noise, 1), noise_var),
             noise_is_learned,
         )
+
+    def _learns_noise(self, outputs: ObservationModel) -> bool:
+        """Tell whether there is observation noise to learn."""
+        return isinstance(self.sigma_v, str)
+
+    @property
+    def _given_noise(self) -> float:
+        """Return the noise variance that is not learned; classes without a number have none."""
+        return 0.0 if isinstance(self.sigma_v, str) else float(self.sigma_v) ** 2
 
     def _apply_settings(self, net: Network, n_features: int) -> None:
         """Let a fitted network go on with the present parameters; refuse what cannot change."""
@@ -317,9 +327,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         net.activation = ACTIVATIONS[self.activation]
         if not self._noise_may_vary:
             net.noise_net = None
-        net.noise_is_learned = isinstance(self.sigma_v, str)
-        if not isinstance(self.sigma_v, str):
-            net.noise_var[...] = float(self.sigma_v) ** 2
+        net.noise_is_learned = self._learns_noise(net.outputs)
+        if not net.noise_is_learned:
+            net.noise_var[...] = self._given_noise
             if net.calibration is not None:
                 ones = np.ones_like(net.calibration.noise_scale)
                 net.calibration = net.calibration._replace(noise_scale=ones)
@@ -379,17 +389,21 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
         varies = self._noise_may_vary and validation is not None
 
+        total = None if validation is None else data.weight[: data.n_to_learn].sum()
+        settings = self._settings(net, order.shape[1], total)
+
         def finish(net: Network) -> None:
-            if validation is not None and self._scales_targets:
-                start = (net.noise_net or self._draw_noise_network(net)) if varies else None
-                calibrate(net, rows, validation, start, self._split_seed, groups)
+            held = None
+            if validation is not None:
+                held = HeldOutHere(
+                    predict_held_out(net, rows, validation, self._temperatures, groups)
+                )
+            self._calibrate(net, held, settings, data.weight[: data.n_to_learn].sum())
 
         def on_epoch(history: History) -> bool:
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        total = None if validation is None else data.weight[: data.n_to_learn].sum()
-        settings = self._settings(net, order.shape[1], total)
         rngs = member_rngs if self.shuffle else None
         with progress, threads_for_layers(net.layers, settings.batch_size):
             history = fit_epochs(
@@ -401,6 +415,17 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._warn_if_interrupted(history, stacklevel=6)
         warn_if_still_gaining(history, self._plan(), stacklevel=6)
         self._set_history(history)
+
+    _temperatures = TEMPERATURES  # at which rows held out are predicted
+
+    def _calibrate(
+        self, net: Network, held: Places | None, settings: Settings, n_rows: float
+    ) -> None:
+        """Calibrate predictions, in place, by rows held out, if there are; n were to be learned."""
+        if held is not None:
+            varies = self._noise_may_vary
+            start = (net.noise_net or self._draw_noise_network(net)) if varies else None
+            set_calibration(net, held, start, self._split_seed)
 
     @staticmethod
     def _warn_if_interrupted(history: History, stacklevel: int) -> None:
@@ -448,10 +473,20 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> np.ndarray:
         raise NotImplementedError
 
-    def _observation_model(
-        self, scaling: Scaling | None = None, *, streamed: bool = False
-    ) -> ObservationModel:
+    def _observation_model(self) -> ObservationModel:
         raise NotImplementedError
+
+    def _model_in_units(
+        self, outputs: ObservationModel, *, streamed: bool = False
+    ) -> ObservationModel:
+        """Return an observation model that knows the present units of targets, and parameters."""
+        return outputs
+
+    def _with_class_weight(
+        self, y: np.ndarray, weight: np.ndarray, *, incremental: bool
+    ) -> np.ndarray:
+        """Return the weights of rows times those of their classes."""
+        return weight
 
     def _validate_rows(
         self,
@@ -475,6 +510,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
         weight = check_weight(sample_weight, X.shape[0])
+        weight = self._with_class_weight(y, weight, incremental=incremental)
         if not incremental:
             weight = scaled_weight(weight)
         if X_cov is not None and self.covariance_type != "full":

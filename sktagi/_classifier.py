@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
 from ._labels import as_labels, class_numbers, distinct_labels
-from ._scaling import Scaling
 from ._user_split import UserSplit
-from .engine.tree import ClassTree, class_tree
+from .engine.calibration import Places
+from .engine.class_calibration import (
+    UNKNOWN_OF_SPREAD,
+    calibrate_classes,
+    class_calibration,
+    dirichlet_entropies,
+    share_unknown,
+)
+from .engine.learning import Settings
+from .engine.multilabel import Labels
+from .engine.observations import ObservationModel
+from .engine.posterior import Network
+from .engine.softmax import Softmax
+from .engine.tree import ClassTree
 
 __all__ = ["TAGIClassifier"]
+
+ClassModel = ClassTree | Softmax | Labels
+MANY_CLASSES = 1000  # more are the leaves of a tree
 
 
 class TAGIClassifier(ClassifierMixin, BaseTAGI):
     """Bayesian neural network for classification, inferred in closed form (TAGI).
 
-    Classes are the leaves of a binary tree whose nodes are the outputs of the network (paper,
-    App. C). Every class probability carries a standard deviation.
+    There is one output for each class, seen through a softmax; of two classes there is one, seen
+    through a probit. Every class probability carries a standard deviation: what the network does
+    not know of it.
 
     Parameters
     ----------
@@ -40,10 +58,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         mean and variance of a rectified Gaussian instead.
 
     sigma_v : float, "auto" or "constant", default="auto"
-        Standard deviation of the observation noise, of the tree's targets, which are +1 and -1.
-        ``"auto"`` learns it while fitting (expectation maximisation) and, with ``early_stopping``,
-        keeps the value that maximises the likelihood of the validation rows. It is one for all
-        rows: ``"constant"`` is the same.
+        ``"auto"``, or ``"constant"``: a class is observed as what it is, through a softmax or a
+        probit. A number, in the paper: classes are signs +1 and -1 in the nodes of a tree, which
+        are observed as numbers with noise of this standard deviation. With
+        ``class_coding="one_of_k"``, a number is the standard deviation of noise that is added to
+        the outputs before the softmax.
 
     batch_size : int or "auto", default="auto"
         Rows of a batch. ``"auto"`` is 64, and 16 with full covariances; more than there are rows
@@ -112,7 +131,20 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     probit_scale : float, default=1/3
         Scale inside the normal cumulative distribution that turns outputs into probabilities
-        (the paper's alpha).
+        (the paper's alpha). The softmax has the one that fits to it.
+
+    class_coding : {"auto", "tree", "one_of_k"}, default="auto"
+        What the outputs are. ``"one_of_k"``: one for each class, whatever their order. ``"tree"``:
+        the nodes of a binary tree whose leaves are the classes (paper, App. C), which takes fewer
+        outputs, and in which it matters which classes are neighbours; each member but the first
+        has a random order of its own. ``"auto"`` is ``"one_of_k"`` for up to 1000 classes, and
+        ``"tree"`` beyond or if ``sigma_v`` is a number. Two classes are one output either way.
+
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply ``sample_weight``: a dict of labels, in which classes
+        that are not there have 1, or ``"balanced"``, ``n_samples / (n_classes * count)``.
+        Probabilities are then those of classes weighted so. ``partial_fit`` takes no
+        ``"balanced"``, as it does not know all rows.
 
     shuffle : bool, default=True
         Shuffle the rows in each epoch. ``partial_fit`` never does.
@@ -143,10 +175,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
 
     sigma_v_ : float
-        Observation-noise standard deviation in use.
+        Observation-noise standard deviation in use: 0 unless ``sigma_v`` is a number.
 
     classes_ : ndarray of shape (n_classes,)
-        Class labels.
+        Class labels; of several labels for each row, the numbers of the columns of y.
 
     n_iter_ : int
         Epochs run by ``fit``; each call of ``partial_fit`` adds one.
@@ -169,7 +201,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         The same mean, in which a row counts half 500 rows later: a fall shows drift.
 
     n_outputs_ : int
-        Output units: the nodes of the class tree, 11 for ten classes.
+        Output units: one for each class; 1 for two classes. Or the nodes of the class tree, 11 for
+        ten classes.
 
     n_samples_seen_ : int
         Rows of positive weight given to ``fit`` and ``partial_fit``, without those of ``X_val``.
@@ -213,6 +246,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     __metadata_request__predict_proba = {"return_std": True}
 
     _scales_targets = False
+    _is_multilabel = False  # not in files of version 0.1
     classes_: np.ndarray
 
     def __init__(
@@ -236,6 +270,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
         probit_scale: float = 1 / 3,
+        class_coding: Literal["auto", "tree", "one_of_k"] = "auto",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         shuffle: bool = True,
         random_state: RandomState = None,
         warm_start: bool = False,
@@ -265,6 +301,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             verbose=verbose,
         )
         self.probit_scale = probit_scale
+        self.class_coding = class_coding
+        self.class_weight = class_weight
 
     def fit(
         self,
@@ -288,13 +326,14 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features.
 
-        y : array-like of shape (n_samples,)
-            Class labels: any hashable values.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
+            several labels or none.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``. Their common size
-            does not matter: they are divided by the smallest if that is above 1, and by their mean
-            if that is below 1. Rows of weight zero are left out.
+            Weights: a row of weight w counts as w rows. Their common size does not matter: they
+            are divided by the smallest if that is above 1, and by their mean if that is below 1.
+            Rows of weight zero are left out.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -347,15 +386,17 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features.
 
-        y : array-like of shape (n_samples,)
-            Class labels: any hashable values.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
+            several labels or none.
 
         classes : array-like of shape (n_classes,), default=None
-            All classes that will ever occur; required in the first call.
+            All classes that will ever occur; required in the first call, unless y is an indicator
+            matrix. If there may be new ones later, add labels that stand for them.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight w has the noise variance ``sigma_v**2 / w``. Their size
-            matters here, unlike in ``fit``: a weight of two is the row twice.
+            Weights: a row of weight w counts as w rows. Their size matters here, unlike in ``fit``:
+            a weight of two is the row twice.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -393,10 +434,12 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
         Returns
         -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
+        y : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Class labels, or an indicator matrix as y was.
         """
         log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
+        if self._is_multilabel:
+            return (log_proba > np.log(0.5)).astype(int)
         return self.classes_[log_proba.argmax(axis=1)]
 
     @overload
@@ -453,26 +496,73 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
         Returns
         -------
-        proba : ndarray of shape (n_samples, n_classes)
+        proba : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Probabilities in the order of ``classes_``.
 
         std : ndarray, same shape
-            How far a probability may be off, given what the network does not know and the noise;
-            only if ``return_std``.
+            How far a probability may be off for what the network does not know; only if
+            ``return_std``. It falls with more data. That a class cannot be known for sure is not in
+            it: that is what the probability says.
         """
-        blocks = self._output_moments(X, X_std, X_cov)
-        tree, probas, stds = self._tree, [], []
-        for mu_z, var_y in blocks:
-            proba = np.exp(tree.log_proba(mu_z, var_y))
+        model, probas, stds = self._class_model, [], []
+        calibration = self._net.calibration
+        unknown, of_spread = 1.0, 1.0
+        if calibration is not None:
+            unknown, of_spread = calibration.unknown, UNKNOWN_OF_SPREAD
+        for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
+            proba = np.exp(model.log_proba(mu_z, var_z + noise_var))
             probas.append(proba.mean(axis=0).T)
             if return_std:
                 # Law of total variance over the members.
-                within = np.square(tree.proba_std(mu_z, var_y)).mean(axis=0)
-                stds.append(np.sqrt(within + proba.var(axis=0)).T)
+                std = model.proba_std(mu_z, var_z, noise_var, unknown)
+                var = np.square(std).mean(axis=0) + of_spread * proba.var(axis=0)
+                stds.append(np.sqrt(var).T)
         dtype = self._net.dtype
         if return_std:
             return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
         return np.concatenate(probas).astype(dtype)
+
+    def predict_entropy(
+        self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Split the entropy of the predicted class into what is not known and what is by chance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features.
+
+        X_std : float or array-like, default=None
+            Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
+            X.
+
+        X_cov : array-like, default=None
+            Covariances of uncertain features in the place of ``X_std``, where their errors are
+            correlated: ``(n_features, n_features)`` or one for each row.
+
+        Returns
+        -------
+        epistemic : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            What knowing the probabilities would tell of the class, in nats: the mutual information
+            between the class and the network. More data reduces it.
+
+        aleatoric : ndarray, same shape
+            The entropy that is left if the probabilities were known. The two add up to the entropy
+            of ``predict_proba``. Of several labels, each has its own.
+
+        Notes
+        -----
+        Probabilities are taken to be Dirichlet distributed (of a label: beta), with the means of
+        ``predict_proba`` and, summed over the classes, the variances of ``return_std=True``.
+        """
+        proba, std = self.predict_proba(X, True, X_std, X_cov)
+        proba, var = proba.astype(np.float64), np.square(std.astype(np.float64))
+        if self._is_multilabel:
+            proba = np.stack([proba, 1 - proba], axis=-1)
+            var = np.stack([var, var], axis=-1)
+        total, left = dirichlet_entropies(proba, var)
+        dtype = self._net.dtype
+        return (total - left).astype(dtype), left.astype(dtype)
 
     def predict_log_proba(
         self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
@@ -498,8 +588,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Finite even where a probability underflows to zero.
         """
         blocks = []
-        for mu_z, var_y in self._output_moments(X, X_std, X_cov):
-            log_proba = self._tree.log_proba(mu_z, var_y)
+        for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
+            log_proba = self._class_model.log_proba(mu_z, var_z + noise_var)
             blocks.append((logsumexp(log_proba, axis=0) - np.log(len(log_proba))).T)
         return np.concatenate(blocks).astype(self._net.dtype)
 
@@ -522,10 +612,14 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         score : float
             Accuracy, in [0, 1].
         """
-        predicted = self.predict_log_proba(X).argmax(axis=1)
-        labels = column_or_1d(as_labels(y))
-        check_consistent_length(predicted, labels)
-        right = predicted == class_numbers(labels, self.classes_, refuse=False)
+        if self._is_multilabel:
+            labels = self._check_indicator(y)
+            right = (self.predict(X) == labels).all(axis=1)
+        else:
+            predicted = self.predict_log_proba(X).argmax(axis=1)
+            labels = column_or_1d(as_labels(y))
+            check_consistent_length(predicted, labels)
+            right = predicted == class_numbers(labels, self.classes_, refuse=False)
         return float(np.average(right, weights=check_weight(sample_weight, len(labels))))
 
     def log_likelihood(
@@ -563,12 +657,32 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             The mean over the rows.
         """
         log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
-        labels = column_or_1d(as_labels(y))
-        check_consistent_length(log_proba, labels)
-        chosen = log_proba[np.arange(len(labels)), class_numbers(labels, self.classes_)]
+        if self._is_multilabel:
+            labels = self._check_indicator(y)
+            check_consistent_length(log_proba, labels)
+            log_other = np.log(-np.expm1(np.minimum(log_proba, -np.finfo(log_proba.dtype).eps)))
+            chosen = np.where(labels > 0, log_proba, log_other).sum(axis=1)
+        else:
+            labels = column_or_1d(as_labels(y))
+            check_consistent_length(log_proba, labels)
+            chosen = log_proba[np.arange(len(labels)), class_numbers(labels, self.classes_)]
         return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
 
+    # Labels
+
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        is_multilabel = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        if reset:
+            self._is_multilabel = is_multilabel
+        elif is_multilabel != self._is_multilabel:
+            raise ValueError("y must be an indicator matrix, or not, as in the first call.")
+        if is_multilabel:
+            y = self._check_indicator(y)
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+            check_consistent_length(X, y)
+            return X, y
         X, y = validate_data(
             self, X, as_labels(y), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
@@ -576,9 +690,22 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             check_classification_targets(y)
         return X, y
 
+    @staticmethod
+    def _check_indicator(y: Any) -> np.ndarray:
+        """Return an indicator matrix of 0 and 1, as numbers."""
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        if type_of_target(y, input_name="y") != "multilabel-indicator":
+            raise ValueError(
+                "y with several columns must be an indicator matrix of 0 and 1: a column for each "
+                "label that a row may have."
+            )
+        return y.astype(np.float64)
+
     def _validate_targets(
         self, y: np.ndarray, *, first: bool, incremental: bool, classes: Any
     ) -> np.ndarray:
+        if self._is_multilabel:
+            return self._validate_indicator(y, first=first, classes=classes)
         if not incremental:
             if not first and set(distinct_labels(y).tolist()) != set(self.classes_.tolist()):
                 raise ValueError(
@@ -600,6 +727,21 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             )
         return class_numbers(y, self.classes_)
 
+    def _validate_indicator(self, y: np.ndarray, *, first: bool, classes: Any) -> np.ndarray:
+        columns = np.arange(y.shape[1])
+        if self.class_weight is not None:
+            raise ValueError("class_weight is for one class of each row, not for several labels.")
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), columns):
+            raise ValueError(
+                "classes must be the numbers of the columns of y, an indicator matrix, or None; "
+                f"got {classes!r}."
+            )
+        if first:
+            self.classes_ = columns
+        elif len(columns) != len(self.classes_):
+            raise ValueError(f"y has {len(columns)} labels, {len(self.classes_)} are fitted.")
+        return y
+
     @staticmethod
     def _distinct_classes(classes: Any) -> np.ndarray:
         if np.ndim(classes) == 0 or len(classes) == 0:
@@ -609,20 +751,102 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             raise ValueError(f"classes must not contain NaN; got {classes!r}.")
         return found
 
-    def _observation_model(
-        self, scaling: Scaling | None = None, *, streamed: bool = False
-    ) -> ClassTree:
-        return class_tree(len(self.classes_), float(self.probit_scale))
+    def _with_class_weight(
+        self, y: np.ndarray, weight: np.ndarray, *, incremental: bool
+    ) -> np.ndarray:
+        if self.class_weight is None:
+            return weight
+        if not incremental:  # of the rows to learn, for those that are held out too
+            self._class_weights = self._weights_of_classes(y)
+        elif isinstance(self.class_weight, str):
+            if not hasattr(self, "_class_weights"):
+                raise ValueError(
+                    "class_weight='balanced' is for fit, which knows all rows: for partial_fit or "
+                    "fit_shards, give a dict, as "
+                    "sklearn.utils.class_weight.compute_class_weight finds it."
+                )
+        else:
+            self._class_weights = self._weights_of_classes(y)
+        return weight * self._class_weights[y]
+
+    def _weights_of_classes(self, y: np.ndarray) -> np.ndarray:
+        """Return the weight of each class; y are class numbers."""
+        if isinstance(self.class_weight, str):
+            counts = np.bincount(y, minlength=len(self.classes_))
+            return len(y) / (len(self.classes_) * np.maximum(counts, 1))
+        assert self.class_weight is not None
+        labels = self.classes_.tolist()
+        given = dict(self.class_weight)
+        missing = [label for label in labels if label not in given]
+        if missing and any(label not in labels for label in given):
+            raise ValueError(
+                f"class_weight has labels that are not classes, {list(given)}, and lacks {missing}."
+            )
+        return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
+
+    # The observation model
+
+    def _observation_model(self) -> ClassModel:
+        n_classes, scale = len(self.classes_), float(self.probit_scale)
+        is_number = not isinstance(self.sigma_v, str)
+        if self._is_multilabel:
+            return Labels(n_classes, scale)
+        coding = self.class_coding
+        if coding == "auto":
+            coding = "tree" if is_number or n_classes > MANY_CLASSES else "one_of_k"
+        if coding == "one_of_k" and n_classes > 2:
+            return Softmax(n_classes, scale)
+        is_probit = coding == "one_of_k" or not is_number
+        order = None
+        if n_classes > 2 and self.n_members > 1:
+            # The first member has the paper's tree. The same trees wherever rows are learned.
+            rng = np.random.RandomState(0)
+            others = [rng.permutation(n_classes) for _ in range(self.n_members - 1)]
+            order = np.stack([np.arange(n_classes), *others])
+        return ClassTree(n_classes, scale, is_probit, order)
+
+    def _model_in_units(
+        self, outputs: ObservationModel, *, streamed: bool = False
+    ) -> ObservationModel:
+        assert isinstance(outputs, ClassModel)
+        if outputs.probit_scale != self.probit_scale:
+            outputs = copy(outputs)
+            outputs.probit_scale = float(self.probit_scale)
+        return outputs
+
+    def _apply_settings(self, net: Network, n_features: int) -> None:
+        fitted = "one_of_k" if isinstance(net.outputs, Softmax) else "tree"
+        one_output = net.outputs.n_outputs == 1 or self._is_multilabel
+        if self.class_coding not in ("auto", fitted) and not one_output:
+            raise ValueError("class_coding must be as in the fit that is continued.")
+        super()._apply_settings(net, n_features)
+
+    def _learns_noise(self, outputs: ObservationModel) -> bool:
+        # Only trees of version 0.1 have learned the noise of their signs.
+        is_numbers = isinstance(outputs, ClassTree) and not outputs.is_probit
+        return isinstance(self.sigma_v, str) and is_numbers
+
+    _temperatures = np.ones(1)
+
+    def _calibrate(
+        self, net: Network, held: Places | None, settings: Settings, n_rows: float
+    ) -> None:
+        unknown = share_unknown(settings.half_life, n_rows, int(self.max_iter))
+        if held is not None and net.outputs.has_slope:
+            calibrate_classes(net, held, unknown)
+        else:
+            net.calibration = class_calibration(net, unknown=unknown)
 
     @property
-    def _tree(self) -> ClassTree:
-        return cast(ClassTree, self._net.outputs)
+    def _class_model(self) -> ClassModel:
+        return cast(ClassModel, self._net.outputs)
 
     def _output_moments(
         self, X: Any, X_std: Any, X_cov: Any
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield float64 moments of the observed outputs, for blocks of rows."""
-        return (
-            (mu_z.astype(np.float64), var_z.astype(np.float64) + self._net.reported_noise)
-            for mu_z, var_z in self._moments(X, X_std, X_cov)
-        )
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield float64 moments of the outputs and the noise, for blocks of rows."""
+        calibration = self._net.calibration
+        slope = 1.0 if calibration is None else calibration.slope
+        noise_var = self._net.reported_noise
+        for mu_z, var_z in self._moments(X, X_std, X_cov):
+            yield slope * mu_z.astype(np.float64), var_z.astype(np.float64), noise_var

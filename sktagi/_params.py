@@ -54,6 +54,10 @@ def check_params(params: dict[str, Any]) -> None:
     for name in ("weight_gain", "bias_variance", "probit_scale"):
         if name in params and not _is_positive(params[name]):
             _refuse(name, params[name], "a positive number (1e-15 to 1e15)")
+    if "class_coding" in params:
+        _one_of(params, "class_coding", ("auto", "tree", "one_of_k"))
+    if "class_weight" in params:
+        _check_class_weight(params["class_weight"])
     if "target_transform" in params:
         _check_target_transform(params["target_transform"])
     for name in ("early_stopping", "standardize", "shuffle", "warm_start"):
@@ -62,6 +66,13 @@ def check_params(params: dict[str, Any]) -> None:
     verbose = params["verbose"]
     if not (isinstance(verbose, (bool, np.bool_)) or _is_int(verbose, 0)):
         _refuse("verbose", verbose, "True, False or an integer >= 0")
+
+
+def _check_class_weight(value: Any) -> None:
+    if value is None or _is_str(value, "balanced"):
+        return
+    if not (isinstance(value, dict) and all(_is_real(w) and w >= 0 for w in value.values())):
+        _refuse("class_weight", value, "None, 'balanced' or a dict of labels and weights >= 0")
 
 
 def _check_target_transform(value: Any) -> None:

@@ -25,7 +25,6 @@ from ._input import (
     is_plain,
     missing_targets,
 )
-from ._scaling import Scaling
 from ._target_transform import (
     TargetMap,
     fit_transformer,
@@ -36,7 +35,7 @@ from ._target_transform import (
 from ._user_split import UserSplit
 from .distribution import PredictiveDistribution
 from .engine.fast import slices
-from .engine.observations import Gaussian
+from .engine.observations import Gaussian, ObservationModel
 from .engine.shape import Shape, gaussian_shape
 
 __all__ = ["TAGIRegressor"]
@@ -824,11 +823,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _other_targets(self, n_targets: int) -> str:
         return f"y has {n_targets} targets, but the estimator is fitted to {self._n_targets}."
 
-    def _observation_model(
-        self, scaling: Scaling | None = None, *, streamed: bool = False
-    ) -> Gaussian:
-        moments = None if scaling is None else scaling.y
-        scale = None if moments is None else moments.scale
+    def _observation_model(self) -> Gaussian:
+        return Gaussian(self._n_targets)
+
+    def _model_in_units(self, outputs: ObservationModel, *, streamed: bool = False) -> Gaussian:
+        scale = None if self._scaling.y is None else self._scaling.y.scale
         return Gaussian(self._n_targets, scale, streamed and isinstance(self.sigma_v, str))
 
     # Transformed targets

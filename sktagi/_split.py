@@ -40,11 +40,19 @@ def hold_out(
     same row given twice. The first two members hold out the same rows if ``shared``, all others
     different ones as long as there are enough. With ``stratify`` the classes ``y`` are held out in
     proportion. Returns ``(train, None)`` if there are fewer than two distinct rows.
+
+    In tables of categories, many rows are equal but for their class, and new rows will be equal to
+    rows that are learned. There copies are rows of their own: with all of those of one class held
+    out, the others would say that there is no such class.
     """
     n_rows = X.shape[0]
     keys = row_keys(X)
+    alone = _ambiguous(keys, y, 1 / fraction) if stratify else np.zeros(n_rows, dtype=bool)
     for column in np.atleast_2d(y.T):
         keys = join_keys(keys, column)
+    if alone.any():
+        copy_number = np.where(alone, _rank_among_equal(keys), 0)
+        keys = join_keys(keys, copy_number)
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     n_groups = len(first)
     if n_groups < 2:
@@ -67,6 +75,26 @@ def hold_out(
         train.append(np.flatnonzero(~held))
         validation.append(np.flatnonzero(held))
     return padded(train), validation
+
+
+def _ambiguous(keys: np.ndarray, y: np.ndarray, n_copies: float) -> np.ndarray:
+    """Tell which rows have many copies of several classes; ``keys`` are equal for copies."""
+    _, group, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    lowest = np.full(len(counts), y.max())
+    highest = np.full(len(counts), y.min())
+    np.minimum.at(lowest, group, y)
+    np.maximum.at(highest, group, y)
+    return ((counts >= n_copies) & (lowest < highest))[group]
+
+
+def _rank_among_equal(keys: np.ndarray) -> np.ndarray:
+    """Return 0, 1, 2, ... for the rows that have the same key, in their order."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    rank = np.empty(len(keys), dtype=int)
+    rank[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
+    return rank
 
 
 def padded(train: list[np.ndarray]) -> np.ndarray:

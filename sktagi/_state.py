@@ -48,10 +48,12 @@ from ._prequential import Prequential
 from ._scaling import Moments, Scaling
 from ._version import __version__
 from .engine.activations import ACTIVATIONS
+from .engine.multilabel import Labels
 from .engine.noise_network import LogVariance, NoiseNetwork
 from .engine.observations import Gaussian
 from .engine.posterior import Calibration, FullLayer, Layer, Network
 from .engine.shape import Shape, gaussian_shape
+from .engine.softmax import Softmax
 from .engine.tree import ClassTree
 
 __all__ = ["STATE_VERSION", "from_plain", "to_plain"]
@@ -68,7 +70,9 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "NoiseNetwork": (NoiseNetwork, tuple(field.name for field in fields(NoiseNetwork))),
     "LogVariance": (LogVariance, ("n_outputs",)),
     "Gaussian": (Gaussian, ("n_outputs",)),
-    "ClassTree": (ClassTree, ("n_classes", "probit_scale")),
+    "ClassTree": (ClassTree, ("n_classes", "probit_scale", "is_probit", "order")),
+    "Softmax": (Softmax, ("n_classes", "probit_scale")),
+    "Labels": (Labels, ("n_labels", "probit_scale")),
     "Moments": (Moments, tuple(field.name for field in fields(Moments))),
     "Scaling": (Scaling, Scaling._fields),
     "Prequential": (Prequential, Prequential._fields),

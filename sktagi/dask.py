@@ -22,7 +22,6 @@ from ._params import check_params
 from ._progress import Progress
 from ._scaling import Scaling
 from ._target_transform import is_stateless, make_transformer
-from .engine.calibration import TEMPERATURES, set_calibration
 from .engine.fast import slices, threads_for_layers
 from .engine.held_out import HeldOut, predict_held_out
 from .engine.learning import Learner, Settings
@@ -126,8 +125,8 @@ def fit_shards(
     scaling = reduce(Scaling.joined, [s.estimator._scaling for s in summaries])
     dtype = np.result_type(*(s.dtype for s in summaries))
     net = fitted._draw_network(fitted.n_features_in_, dtype, member_rngs)
-    net.outputs = fitted._observation_model(scaling)
     fitted._scaling, fitted._split_seed = scaling, estimator._split_seed
+    net.outputs = fitted._model_in_units(net.outputs)
     fitted._score_shift = float(np.average(
         [s.estimator._score_shift for s in summaries], weights=[s.weight for s in summaries]
     ))  # fmt: skip
@@ -140,9 +139,10 @@ def fit_shards(
         varies = fitted._noise_may_vary and cluster.holds_out
 
         def finish(net: Network) -> None:
-            if cluster.holds_out and fitted._scales_targets:
-                start = (net.noise_net or fitted._draw_noise_network(net)) if varies else None
-                cluster.calibrate(net, start, fitted._split_seed)
+            n_rows = sum(s.weight for s in summaries)
+            # A noise network learns here.
+            with threads_for_layers(net.layers, cluster.settings.batch_size):
+                fitted._calibrate(net, cluster.held_out(net), cluster.settings, n_rows)
 
         history = fit_epochs(
             net, cluster, fitted._plan(), finish, varies=varies, on_epoch=progress
@@ -299,7 +299,8 @@ def _score(net: Network, data: Rows, validation: list[np.ndarray]) -> tuple[np.n
         for part in slices(len(numbers), BLOCK_ROWS):
             rows = data.take(numbers[part])
             mu_z, var_z = (a[0].astype(np.float64) for a in predict_moments(one, rows.x))
-            log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var), rows.y)
+            outputs = net.outputs.members(member)
+            log_lik = outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var), rows.y)
             total += np.einsum("n,gon->go", rows.weight, log_lik)
         sums.append(total)
         weights.append(data.weight[numbers].sum())
@@ -311,11 +312,13 @@ def _with_noise(shard: _Shard, noise: NoiseNetwork) -> _Shard:
     return shard._replace(rows=shard.rows.with_noise(noise.relative(shard.rows.x, TRUST)))
 
 
-def _held_out(shard: _Shard, net: Network, settings: Settings) -> HeldOut | None:
+def _held_out(
+    shard: _Shard, net: Network, settings: Settings, temperatures: np.ndarray
+) -> HeldOut | None:
     if shard.validation is None:
         return None
     with threads_for_layers(net.layers, settings.batch_size):
-        return predict_held_out(net, shard.rows, shard.validation, TEMPERATURES)
+        return predict_held_out(net, shard.rows, shard.validation, temperatures)
 
 
 def _answer(held: HeldOut | None, question: Any, given: Any) -> Any:
@@ -340,6 +343,7 @@ class _Cluster:
         self.client = client
         self.shards = shards
         self.rngs = member_rngs if fitted.shuffle else None
+        self.temperatures = fitted._temperatures
         self.n_validation = np.sum([s.n_validation for s in summaries], axis=0)  # (n_targets,)
         self.holds_out = any(s.n_held_out for s in summaries)
         total = sum(s.weight for s in summaries) if self.holds_out else None
@@ -362,14 +366,15 @@ class _Cluster:
         """Give up the tasks of an epoch."""
         self.client.cancel(self._futures)
 
-    def calibrate(self, net: Network, start: NoiseNetwork | None = None, seed: int = 0) -> None:
-        """Calibrate as ``fit`` does, but rows held out stay where they are: sums are exchanged."""
+    def held_out(self, net: Network) -> _HeldOutThere | None:
+        """Let rows held out be predicted; they stay where they are, and sums are exchanged."""
+        if not self.holds_out:
+            return None
         held = self.client.map(
-            _held_out, self.shards, net=net, settings=self.settings, pure=False
+            _held_out, self.shards, net=net, settings=self.settings,
+            temperatures=self.temperatures, pure=False,
         )  # fmt: skip
-        # A noise network learns here.
-        with threads_for_layers(net.layers, self.settings.batch_size):
-            set_calibration(net, _HeldOutThere(self.client, held), start, seed)
+        return _HeldOutThere(self.client, held)
 
     def vary_noise(self, noise: NoiseNetwork) -> None:
         """Let the rows have noise of their own from now on."""

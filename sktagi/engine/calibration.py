@@ -61,7 +61,7 @@ from .posterior import Calibration, Network
 from .rows import Rows
 from .shape import error_histogram, fit_shape
 
-__all__ = ["HeldOutHere", "Places", "calibrate", "set_calibration"]
+__all__ = ["TEMPERATURES", "HeldOutHere", "Places", "calibrate", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)

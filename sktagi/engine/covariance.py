@@ -185,6 +185,8 @@ def output_covariance(
     work: Workspace,
     outputs: np.ndarray | None = None,
     copies: Copies | None = None,
+    *,
+    average: bool = False,
 ) -> tuple[np.ndarray, RowVariance]:
     """Return the covariance between rows of what they observe, in two parts that add up.
 
@@ -192,16 +194,18 @@ def output_covariance(
     is each row's own. ``var_z`` (..., n_observed, rows) are the variances. ``outputs`` tells which
     output an observation is of: (..., n_observed, rows) for each row, or (n_observed,) for all
     alike; None: all outputs in their order. Rows that observe different outputs have no covariance.
+    With ``average`` there is one covariance, that of an average output, and n_observed is 1.
     """
     layer, w, u = layers[-1], tape.weights[-1], tape.units[-1]
     columns: Any = slice(None)
     if outputs is not None and outputs.ndim == 1:
         columns, outputs = outputs, None
-    var = layer.var[..., columns]
+    var = mean_of_columns(layer.var)[..., None] if average else layer.var[..., columns]
     share = 0.0 if hidden is None else OWN_SHARE
     shared = _gram_of_outputs(u.mu_a, (1 - share) * var, outputs, work.shared, work.shared_units)
     if hidden is not None:
-        moment = w.sq_inner[..., columns] + var[..., :-1, :]
+        sq_w = mean_of_columns(w.sq_inner)[..., None] if average else w.sq_inner[..., columns]
+        moment = sq_w + var[..., :-1, :]
         moment *= 1 - share
         std = _scaled_std(u, hidden.scale, work)
         gram = _gram_of_outputs(std, moment, outputs, work.through, work.through_units)

@@ -381,12 +381,11 @@ def learn_full(
             noise_var = noise_var * given.noise_ratio.T
         # Means and covariances change together, or not at all if something interrupts.
         changed = _copied(posterior(layers, member))
-        mu_z, var_z, message, noise = condition(
-            changed, net.activation, net.outputs, given, noise_var
-        )
+        outputs = net.outputs.members(member)
+        mu_z, var_z, message, noise = condition(changed, net.activation, outputs, given, noise_var)
         for layer, new in zip(layers, changed, strict=True):
             layer.mu[member], layer.cov[member] = new.mu, new.cov
-        log_density = net.outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
+        log_density = outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
         log_lik += given.weight @ log_density.sum(axis=-2)
         moment = noise_moment(message, noise, given.weight)
         if noise is not noise_var:  # an outlier counts less here, too
@@ -395,7 +394,7 @@ def learn_full(
         noise_moments.append(moment if ratio is None else moment / ratio.T)
         moments.append(np.stack([mu_z, var_z]))
     if net.noise_is_learned:
-        observed = net.outputs.targets(batch.y, np.float64).observed
+        observed = net.outputs.members(member).targets(batch.y, np.float64).observed
         weight = batch.weight[None]
         observed_weight = weight if observed is None else weight * observed
         learn_noise(one, np.hstack(noise_moments)[None], weight[None], observed_weight[None])

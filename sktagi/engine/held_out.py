@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from .keys import join_keys, row_keys
+from .observations import Gaussian
 from .posterior import Network
 from .predicting import held_out_moments, predict_moments
 from .rows import Rows
@@ -25,7 +26,8 @@ class HeldOut(NamedTuple):
     """Rows that some members have held out; rows are the last axis but for x."""
 
     x: Any  # (rows, n_in + 1)
-    error: np.ndarray  # (n_outputs, rows): of the holders' mean; NaN where not observed
+    # (n_outputs, rows): of the holders' mean; NaN where not observed, as with classes everywhere
+    error: np.ndarray
     var_z: np.ndarray  # (temperatures, n_outputs, rows): mean over the holders
     holder: np.ndarray  # (rows,): the first member that holds a row out
     n_holders: np.ndarray  # (rows,): how many do
@@ -38,6 +40,8 @@ class HeldOut(NamedTuple):
     # (n_outputs, rows): errors should have the variance var_z + disagreement + noise
     disagreement: np.ndarray
     log_noise: np.ndarray | None = None  # (n_noise, rows): U of the noise network; None: constant
+    mean: np.ndarray | None = None  # (n_outputs, rows): of the holders; of classes only
+    y: np.ndarray | None = None  # (rows,) class numbers, or (rows, n_labels)
 
     @property
     def n_members(self) -> int:
@@ -72,8 +76,11 @@ class HeldOut(NamedTuple):
             "disagreement",
         )
         parts = {name: getattr(self, name)[..., rows] for name in last}
-        log_noise = None if self.log_noise is None else self.log_noise[:, rows]
-        return self._replace(x=self.x[rows], log_noise=log_noise, **parts)
+        for name in ("log_noise", "mean"):
+            values = getattr(self, name)
+            parts[name] = None if values is None else values[:, rows]
+        y = None if self.y is None else self.y[rows]
+        return self._replace(x=self.x[rows], y=y, **parts)
 
 
 def predict_held_out(
@@ -95,12 +102,12 @@ def predict_held_out(
         holds[member, :, rows] = True
     n_holders = np.count_nonzero(holds, axis=0)[0]
     means = predict_moments(net, held.x, held.errors)[0].astype(np.float64)
-    y = held.y.astype(np.float64).T
     spread, mean = _variance(means, holds)
+    is_gaussian = isinstance(net.outputs, Gaussian)
     keys = _keys(held) if groups is None else groups[numbers]
     return HeldOut(
         held.x,
-        y - mean,
+        held.y.astype(np.float64).T - mean if is_gaussian else np.full_like(mean, np.nan),
         _tempered_variances(net, data, validation, places, temperatures) / n_holders,
         holds.argmax(axis=0)[0],
         n_holders,
@@ -110,14 +117,16 @@ def predict_held_out(
         keys,
         np.array([len(np.unique(keys[rows])) for rows in places]),
         len({rows.tobytes() for rows in places}),
-        np.zeros_like(y),
+        np.zeros_like(mean),
+        mean=None if is_gaussian else mean,
+        y=None if is_gaussian else held.y,
     )
 
 
 def _keys(held: Rows) -> np.ndarray:
     """Return keys that are equal for copies of a row, which are a row of more weight."""
     keys = row_keys(held.x)
-    for column in held.y.T:
+    for column in np.atleast_2d(held.y.T):
         keys = join_keys(keys, column)
     return keys
 

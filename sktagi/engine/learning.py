@@ -15,7 +15,7 @@ import numpy as np
 from .covariance import Workspace, hidden_covariance
 from .fast import TINY, slices
 from .full import learn_full
-from .messages import guarded, independent, joint_of_batch
+from .messages import guarded, independent, joint_of_batch, joint_with_one_factor
 from .noise import learn_noise, noise_moment
 from .passes import Tape, Weights, backward, forward
 from .posterior import Layer, Network, forget
@@ -163,7 +163,8 @@ class Learner:
             message = independent(mu_z, var_z, sites, batch.observed_weight, tape.message)
         elif self.settings.joint:
             hidden = hidden_covariance(layers, tape, self._work)
-            message = joint_of_batch(layers, tape, batch, sites, self._work, hidden)
+            jointly = joint_with_one_factor if net.outputs.shares_factor else joint_of_batch
+            message = jointly(layers, tape, batch, sites, self._work, hidden)
         else:
             message = guarded(layers, tape, batch, sites, self._work)
         if net.noise_is_learned:

@@ -26,7 +26,9 @@ from .passes import Tape
 from .posterior import Layer
 from .rows import Batch
 
-__all__ = ["Message", "guarded", "independent", "joint", "joint_of_batch"]
+__all__ = [
+    "Message", "guarded", "independent", "joint", "joint_of_batch", "joint_with_one_factor"
+]  # fmt: skip
 
 _FACTOR = {"f": (lapack.spotrf, blas.strsm), "d": (lapack.dpotrf, blas.dtrsm)}
 
@@ -86,6 +88,7 @@ def joint(
     which may be overwritten, is the part of the prior covariance K that rows have in common,
     ``own`` the part that they do not. nu = Sigma_y^-1 (target - mu_z), and kappa is a row's
     leverage, [shared Sigma_y^-1]_ii, over its variance shared_ii. For one row both are Eq. 14.
+    One ``shared`` (..., 1, rows, rows), with noise and weights alike, may serve all observations.
 
     With r = sqrt(weight), Sigma_y^-1 = r M^-1 r for M = r K r + noise, so that small weights divide
     nothing. ``work`` is an array like ``shared`` to work in, contiguous.
@@ -99,7 +102,7 @@ def joint(
     diagonal = shared_var
     root = None
     if weight is not None:
-        root = np.sqrt(np.broadcast_to(weight, mu_z.shape))
+        root = np.sqrt(np.broadcast_to(weight, shared.shape[:-1]))
         shared *= root[..., :, None]
         shared *= root[..., None, :]
         diagonal = _diagonal(shared)
@@ -114,7 +117,7 @@ def joint(
     own.add_pairs_to(shared)
     work = np.empty_like(shared) if work is None else work
     inverse_root, jitter = _inverse_root(shared, diagonal, noise, rounding, work)  # M^-1 = R R'
-    nu = (inverse_root @ (transposed(inverse_root) @ residual[..., None]))[..., 0]
+    nu = _times_inverse(inverse_root, residual)
     precision = np.einsum("...ij,...ij->...i", inverse_root, inverse_root)
     zero, one = ZERO[shared.dtype.char], ONE[shared.dtype.char]
     not_noise = one - jitter * precision
@@ -128,6 +131,14 @@ def joint(
         observed = root > 0
         nu, kappa, leverage = nu * root, kappa * observed, leverage * observed
     return Message(nu, kappa, leverage)
+
+
+def _times_inverse(root: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Return M^-1 r of each residual (..., n, rows), for M^-1 = R R' of each, or one for all."""
+    if root.shape[-3] == residual.shape[-2]:
+        return (root @ (transposed(root) @ residual[..., None]))[..., 0]
+    root = root[..., 0, :, :]
+    return (residual @ root) @ transposed(root)
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:
@@ -204,6 +215,39 @@ def joint_of_batch(
     for values, part in zip(of_all, message, strict=True):
         values[at] = part
     return Message(*of_all)
+
+
+def joint_with_one_factor(
+    layers: Sequence[Layer],
+    tape: Tape,
+    batch: Batch,
+    sites: Sites,
+    work: Workspace,
+    hidden: HiddenCovariance | None,
+) -> Message:
+    """Return what the rows say jointly of many outputs, with one covariance matrix for all.
+
+    It is that of an average output, with the least noise that the sites of a row have. What a row
+    would say alone stays as it is: the residual makes up for the noise, and kappa has the share of
+    the output's own information. So outputs of which a row says little are moved a little less
+    where other rows say the same, and the cost is that of one output.
+    """
+    last = tape.units[-1]
+    target, noise = sites
+    alone = 1 / (last.var_z + noise)  # kappa of a row alone
+    var_z = last.var_z.mean(axis=-2, keepdims=True)
+    noise = np.minimum.reduce(noise, axis=-2, keepdims=True)
+    shared, own = output_covariance(
+        layers, tape, hidden, var_z, work, copies=batch.copies, average=True
+    )
+    total = var_z + noise
+    residual = (target - last.mu_z) * alone * total
+    zero = ZERO[residual.dtype.char]
+    with threads_for_rows(tape.largest, tape.n_rows):
+        message = joint(
+            zero, shared, own, (residual, noise), batch.weight, work.factors.shaped(*shared.shape)
+        )
+    return message._replace(kappa=message.kappa * (alone * total))
 
 
 def _by_row(outputs: np.ndarray) -> tuple[np.ndarray, ...]:

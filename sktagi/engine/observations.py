@@ -13,7 +13,7 @@ of weight w has the noise variance noise / w; an output that is not observed has
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from .fast import ONE, has_nan
 
 __all__ = [
     "OUTLYING",
+    "ForAllMembers",
     "Gaussian",
+    "Members",
     "ObservationModel",
     "Sites",
     "Targets",
@@ -43,6 +45,8 @@ class Targets(NamedTuple):
     outputs: np.ndarray | None = None
 
 
+# Numbers of members: one, a slice (views) or an array (copies).
+Members: TypeAlias = int | slice | np.ndarray
 # Pseudo-observations: their targets, (..., n_outputs, rows), and the variances of their noise,
 # positive, which broadcast against the targets
 Sites: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -58,6 +62,17 @@ class ObservationModel(Protocol):
     @property
     def n_noise(self) -> int:
         """Noise variances: ``n_outputs``, or 1 for all outputs together."""
+
+    @property
+    def shares_factor(self) -> bool:
+        """Whether one covariance between rows serves all outputs (``messages``)."""
+
+    @property
+    def has_slope(self) -> bool:
+        """Whether outputs are seen through a link whose slope rows tell (``class_calibration``)."""
+
+    def members(self, numbers: Members) -> ObservationModel:
+        """Return the model of some members."""
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
         """Translate y (..., rows, n_targets), or (..., rows) class numbers."""
@@ -78,7 +93,18 @@ class ObservationModel(Protocol):
         """
 
 
-class Gaussian:
+class ForAllMembers:
+    """What observation models have in common that are the same for all members."""
+
+    shares_factor = False
+    has_slope = False
+
+    def members(self, numbers: Members) -> Self:
+        """Return the model of some members."""
+        return self
+
+
+class Gaussian(ForAllMembers):
     """Targets that are the outputs plus noise; NaN is a target that is not observed.
 
     Likelihoods are those of targets that are ``scale`` (n_outputs,) times as large.

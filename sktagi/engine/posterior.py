@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .activations import Activation
-from .observations import ObservationModel
+from .observations import Members, ObservationModel
 from .rescaling import Change, rescale_inputs, rescale_outputs, transform_full
 from .shape import Shape
 
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from .noise_network import NoiseNetwork
 
 __all__ = [
-    "Calibration", "FullLayer", "Layer", "Members", "Network", "draw_prior", "forget", "full_prior"
+    "Calibration", "FullLayer", "Layer", "Network", "draw_prior", "forget", "full_prior"
 ]  # fmt: skip
-
-# Numbers of members: one, a slice (views) or an array (copies).
-Members: TypeAlias = int | slice | np.ndarray
 
 
 class _ByMember:
@@ -123,6 +120,10 @@ class Calibration(NamedTuple):
     noise_scale: np.ndarray  # (n_noise, 1): factor of the noise variance
     shape: Shape  # of standardised errors
     spread: float = 1.0  # factor of the variance of the members' means
+    # Of classes (``class_calibration``)
+    slope: float = 1.0  # factor of the outputs' means
+    unknown: float = 1.0  # share of an output's variance that is not known of it
+    slope_scores: np.ndarray | None = None  # of slopes, by the predictions of a stream
 
 
 @dataclass(eq=False)
@@ -189,22 +190,24 @@ class Network:
     def copy(self) -> Network:
         """Return a network with arrays of its own."""
         layers = [layer.copy() for layer in self.layers]
-        return self._with(layers, self.noise_var.copy(), self.rows_learned.copy())
+        return self._with(layers, self.outputs, self.noise_var.copy(), self.rows_learned.copy())
 
     def members(self, numbers: Members) -> Network:
         """Return some of the members: views for a slice, copies for an array of numbers."""
         layers = [layer.members(numbers) for layer in self.layers]
-        return self._with(layers, self.noise_var[numbers], self.rows_learned[numbers])
+        outputs = self.outputs.members(numbers)
+        return self._with(layers, outputs, self.noise_var[numbers], self.rows_learned[numbers])
 
     def _with(
         self,
         layers: Sequence[Layer | FullLayer],
+        outputs: ObservationModel,
         noise_var: np.ndarray,
         rows_learned: np.ndarray,
     ) -> Network:
         # dataclasses.replace would take 2 % of a partial_fit with one row.
         return Network(
-            layers, self.activation, self.outputs, noise_var, self.noise_is_learned,
+            layers, self.activation, outputs, noise_var, self.noise_is_learned,
             rows_learned, self.calibration, self.noise_net,
         )  # fmt: skip
 

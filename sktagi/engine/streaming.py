@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .class_calibration import with_stream_slope
 from .learning import Learner, Settings
 from .noise import share_left
 from .noise_network import (
@@ -46,8 +47,12 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     noise = net.noise_net
     n_rows = len(data.weight)
     order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
-    learner = Learner(net, settings, records=noise is not None)
+    has_slope = net.outputs.has_slope
+    learner = Learner(net, settings, records=noise is not None or has_slope)
     log_lik = learner.learn(data, order)
+    if has_slope and learner.moments is not None:
+        weight = data.weight.astype(np.float64)
+        net.calibration = with_stream_slope(net, learner.moments, data.y, weight)
     if noise is not None and learner.moments is not None:
         var = net.variance_of_mean(*learner.moments, learned=True)
         error = data.y.T - learner.moments[0].mean(axis=0)

@@ -16,6 +16,7 @@ from .keys import join_keys, row_keys
 from .learning import Learner, Settings
 from .noise import search_noise, trusted_noise
 from .noise_network import NoiseNetwork
+from .observations import ObservationModel
 from .posterior import Network
 from .predicting import held_out_moments
 from .rows import Rows, n_observed
@@ -331,10 +332,11 @@ def validate(
     scores = np.empty(len(validation))
     noise_var = net.noise_var.copy()
     for member, (rows, mu_z, var_z) in enumerate(held_out_moments(net, data, validation)):
+        outputs = net.outputs.members(member)
         if net.noise_is_learned:
-            best = best_noise(net, rows, mu_z, var_z, noise_var[member])
+            best = best_noise(outputs, rows, mu_z, var_z, noise_var[member])
             noise_var[member] = trusted_noise(best, noise_var[member], _n_distinct(rows))
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var[member]), rows.y)
+        log_lik = outputs.log_likelihood(mu_z, var_z + rows.noise(noise_var[member]), rows.y)
         scores[member] = rows.weight @ log_lik.sum(axis=-2) / rows.weight.sum()
     return scores, noise_var
 
@@ -348,13 +350,17 @@ def _n_distinct(rows: Rows) -> np.ndarray:
 
 
 def best_noise(
-    net: Network, rows: Rows, mu_z: np.ndarray, var_z: np.ndarray, noise_var: np.ndarray
+    outputs: ObservationModel,
+    rows: Rows,
+    mu_z: np.ndarray,
+    var_z: np.ndarray,
+    noise_var: np.ndarray,
 ) -> np.ndarray:
     """Return the noise variance (n_noise, 1) that maximises the likelihood of some rows."""
     mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
 
     def score(noise: np.ndarray) -> np.ndarray:
-        log_lik = net.outputs.log_likelihood(mu_z, var_z + rows.noise(noise), rows.y)
+        log_lik = outputs.log_likelihood(mu_z, var_z + rows.noise(noise), rows.y)
         return np.einsum("n,gon->go", rows.weight, log_lik)
 
     return search_noise(score, noise_var)[0]

@@ -1,29 +1,48 @@
 """Classes as paths in a binary tree (App. C): probabilities and their standard deviations.
 
-Class k is the binary number k with H = ceil(log2 K) digits; a node is a prefix of digits that some
-class has, and an output unit. Digit 0 asks for the target +1, digit 1 for -1.
+Leaf k is the binary number k with H = ceil(log2 K) digits; a node is a prefix of digits that some
+leaf has, and an output unit. Digit 0 asks for the sign +1, digit 1 for -1. A class is the leaf of
+its number, or each member has an order of its own: which classes are neighbours is arbitrary.
+
+The paper takes a sign for a number that is observed with Gaussian noise. As a sign it is observed
+through a probit (``probit``). Two classes are one node, whatever their order.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from copy import copy
+from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, owens_t
+from scipy.special import log_ndtr
 
-from .observations import Sites, Targets
+from .observations import Members, Sites, Targets
+from .probit import log_moment_ratio, probit_ratio, probit_sites
 
-__all__ = ["ClassTree", "class_tree"]
+__all__ = ["ClassTree"]
 
 
 class ClassTree:
-    """Observation model of K classes; targets are class numbers 0 to K - 1."""
+    """Observation model of K classes; targets are class numbers 0 to K - 1.
+
+    ``is_probit`` says how signs are observed: through a probit, or as numbers with noise. ``order``
+    (members, K), or (K,) of one member, are the leaves of the classes; None: their numbers.
+    """
 
     n_noise = 1
+    shares_factor = False
 
-    def __init__(self, n_classes: int, probit_scale: float = 1 / 3):
+    def __init__(
+        self,
+        n_classes: int,
+        probit_scale: float = 1 / 3,
+        is_probit: bool = False,
+        order: np.ndarray | None = None,
+    ):
         self.n_classes = n_classes
         self.probit_scale = probit_scale
+        self.is_probit = is_probit
+        self.order = order
         n_levels = max(1, (n_classes - 1).bit_length())
         number = np.arange(n_classes)
         digits = (number[:, None] >> np.arange(n_levels)[::-1]) & 1
@@ -44,8 +63,39 @@ class ClassTree:
             self._levels.append((*places, here % 2 == 0))
             above = here
 
+    @property
+    def has_slope(self) -> bool:
+        """Whether signs are seen through a probit, in one tree for all members."""
+        return self.is_probit and self.order is None
+
+    def members(self, numbers: Members) -> ClassTree:
+        """Return the tree of some members."""
+        if self.order is None:
+            return self
+        tree = copy(self)
+        tree.order = self.order[numbers]
+        return tree
+
+    def _leaves(self, y: np.ndarray) -> np.ndarray:
+        """Return the leaves of class numbers (..., rows), for each member."""
+        if self.order is None:
+            return y
+        if self.order.ndim == 1:
+            return self.order[y]
+        if y.ndim == 1:
+            return self.order[:, y]
+        return np.take_along_axis(self.order, y, axis=-1)
+
+    def _by_class(self, values: np.ndarray) -> np.ndarray:
+        """Return what is said of leaves (..., n_classes, rows) in the order of the classes."""
+        if self.order is None:
+            return values
+        order = np.broadcast_to(self.order[..., None], values.shape)
+        return np.take_along_axis(values, order, axis=-2)
+
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
         """Translate class numbers (..., rows): +1 or -1 on each node of their paths."""
+        y = self._leaves(y)
         outputs, signs = (_by_level(a[y]) for a in (self.nodes, self.signs.astype(dtype)))
         value, observed = np.zeros((2, *y.shape[:-1], self.n_outputs, y.shape[-1]), dtype)
         np.put_along_axis(value, outputs, signs, axis=-2)
@@ -55,8 +105,11 @@ class ClassTree:
     def sites(
         self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
     ) -> Sites:
-        """Return +1 and -1 with the noise as it is, as in the paper."""
-        return value, noise_var
+        """Return +1 and -1 with the noise as it is, as in the paper, or the sites of a probit."""
+        if not self.is_probit:
+            return value, noise_var
+        sign = np.where(value < 0, value, 1)  # what is not observed has any
+        return probit_sites(mu_z, var_z, sign, self.probit_scale**2 + noise_var)
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log probability of each row's class, (..., 1, rows).
@@ -64,7 +117,8 @@ class ClassTree:
         It needs the nodes of two paths only: that of the class, and that of the last class, along
         which branches lead to leaves that no class has.
         """
-        ratio = self._ratio(mu_z, var_y)
+        ratio = probit_ratio(mu_z, var_y, self.probit_scale**2)
+        y = self._leaves(y)
         nodes, signs = _by_level(self.nodes[y]), _by_level(self.signs[y])
         nodes = np.broadcast_to(nodes, (*ratio.shape[:-2], *nodes.shape[-2:]))
         on_path = log_ndtr(np.take_along_axis(ratio, nodes, axis=-2) * signs)
@@ -73,17 +127,11 @@ class ClassTree:
 
     def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
         """Return normalised log probabilities (App. C), (..., n_classes, rows)."""
-        ratio = self._ratio(mu_z, var_y)
+        ratio = probit_ratio(mu_z, var_y, self.probit_scale**2)
         log_proba = self._along_paths(log_ndtr(ratio), log_ndtr(-ratio))
         log_proba -= log_proba.max(axis=-2, keepdims=True)
         log_proba -= np.log(np.exp(log_proba).sum(axis=-2, keepdims=True))
-        return log_proba
-
-    def _ratio(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
-        """Return c = mu / sqrt(alpha^2 + var), so that E[Phi(y / alpha)] = Phi(c)."""
-        ratio = mu_z / np.sqrt(self.probit_scale**2 + var_y)
-        # Beyond this a probability is 0 or 1, and its logarithm still finite in float32.
-        return np.clip(ratio, -1e15, 1e15)
+        return self._by_class(log_proba)
 
     def _log_total(self, ratio: np.ndarray) -> np.ndarray:
         """Return the log probability that a path ends in a class: up to the last class or on it."""
@@ -97,22 +145,27 @@ class ClassTree:
             so_far = so_far + log_ndtr(sign * c)
         return np.logaddexp.reduce(np.stack([*terms, so_far]), axis=0)
 
-    def proba_std(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
-        """Return standard deviations of the class probabilities, given Gaussian outputs.
+    def proba_std(
+        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: float = 1.0
+    ) -> np.ndarray:
+        """Return the standard deviation of each probability that Gaussian outputs bring.
 
-        With c = mu / sqrt(alpha^2 + var), E[Phi(y / alpha)] = Phi(c) and E[Phi(y / alpha)^2] =
-        Phi(c) - 2 T(c, alpha / sqrt(alpha^2 + 2 var)), T Owen's function. Nodes are independent,
-        so both moments multiply along a path: with r the product of E[Phi^2] / E[Phi]^2, a
-        probability p has the standard deviation p sqrt(r - 1). The sum that normalises the
-        probabilities counts as a constant.
+        Nodes are independent, so first and second moments of Phi (``probit``) multiply along a
+        path: with r the product of E[Phi^2] / E[Phi]^2, a probability p has the standard deviation
+        p sqrt(r - 1). The sum that normalises the probabilities counts as a constant. Noise belongs
+        to the probability itself, not to what is unknown of it. If only a share of ``var_z`` is
+        ``unknown``, the mean of the probability stays as it is.
         """
-        alpha = self.probit_scale
         dtype = mu_z.dtype
-        mu_z, var_y = mu_z.astype(np.float64), var_y.astype(np.float64)  # differences of moments
-        ratio = np.clip(mu_z / np.sqrt(alpha**2 + var_y), -37, 37)  # Phi stays above zero
-        owen = 2 * owens_t(ratio, alpha / np.sqrt(alpha**2 + 2 * var_y))  # even in c
-        log_r = self._along_paths(_log_spread(ratio, owen), _log_spread(-ratio, owen))
-        log_p = self.log_proba(mu_z, var_y)
+        mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)  # differences of moments
+        scale_var = self.probit_scale**2 + np.asarray(noise_var)
+        ratio = np.clip(mu_z / np.sqrt(scale_var + var_z), -37, 37)  # Phi stays above zero
+        log_r = self._by_class(
+            self._along_paths(
+                *(log_moment_ratio(c, unknown * var_z, scale_var) for c in (ratio, -ratio))
+            )
+        )
+        log_p = self.log_proba(mu_z, var_z + noise_var)
         with np.errstate(divide="ignore"):
             std = np.exp(log_p + 0.5 * (log_r + np.log(-np.expm1(-log_r))))
         # No variable between 0 and 1 with mean p varies more than sqrt(p (1 - p)).
@@ -130,18 +183,6 @@ class ClassTree:
         return total
 
 
-@lru_cache(maxsize=16)
-def class_tree(n_classes: int, probit_scale: float) -> ClassTree:
-    """Return the tree of some classes; streams ask for the same one with every row."""
-    return ClassTree(n_classes, probit_scale)
-
-
 def _by_level(values: np.ndarray) -> np.ndarray:
     """Return (..., rows, levels) as (..., levels, rows)."""
     return values.swapaxes(-1, -2)
-
-
-def _log_spread(ratio: np.ndarray, owen: np.ndarray) -> np.ndarray:
-    """Return log(E[Phi^2] / E[Phi]^2) of a node, at least 0."""
-    square = np.maximum(ndtr(ratio) - owen, np.finfo(ratio.dtype).tiny)
-    return np.maximum(np.log(square) - 2 * log_ndtr(ratio), 0)

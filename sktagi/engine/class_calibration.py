@@ -1,0 +1,158 @@
+"""How sure a mixture of networks should be of classes, from rows that its members have not learned.
+
+What is reported is the mean over M members of their probabilities, with means of outputs that are
+multiplied by one slope: above 1 it makes all probabilities more extreme, below 1 less. The slope is
+1 unless rows that members hold out say otherwise. What they say has two bounds:
+
+- A member alone is at least as sure of itself as the mixture should be, and errs more: the slope
+  that suits the predictions of members one by one is too low for the mixture.
+- Let h of the members hold a row out, and v be the variance of members' means around each other at
+  rows that they have not learned (``held_out``). In the mixture the outputs are spread by
+  (1 - 1/M) v, and those of the h err by (1/h - 1/M) v more than those of all. With both added to
+  var_z, as if all were Gaussian, held-out rows are predicted with less confidence than the mixture
+  has where a few rows have most of v: the slope that suits these is too high.
+
+The slope that is nearest to 1 between the two is taken. Few rows say little: the logarithm of each
+has a Gaussian prior around zero. One member alone has one slope, its own.
+
+In a stream, every row is predicted by all members before it is learned: slopes are scored by these
+predictions of the mixture, the newest most.
+
+The standard deviation of a probability says what is not known of it. Variances of independent
+parameters overstate that: in problems whose probabilities are known, an output errs by a
+share of its variance (``share_unknown``) and of the variance between members
+(``python -m benchmarks classes --cases known``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import digamma, entr, logsumexp
+
+from .calibration import Places
+from .fast import slices
+from .held_out import HeldOut, spread_sums, with_disagreement
+from .posterior import Calibration, Network
+from .shape import gaussian_shape
+
+__all__ = [
+    "SLOPES", "UNKNOWN_OF_SPREAD", "calibrate_classes", "class_calibration",
+    "dirichlet_entropies", "share_unknown",
+    "with_stream_slope",
+]  # fmt: skip
+
+SLOPES = 2.0 ** np.linspace(-2, 2, 33)
+PRIOR_STD = 0.5  # of the slope's logarithm
+BLOCK_ROWS = 4096  # scored at once
+HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in the choice of a slope
+# Variances of independent parameters overstate how far the function may be off: of the variance of
+# an output this share is what is not known, and of that between the members the other.
+UNKNOWN = 0.07
+UNKNOWN_OF_SPREAD = 0.25
+LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
+
+
+class ClassModel(Protocol):
+    """An observation model of classes or labels."""
+
+    n_outputs: int
+    n_noise: int
+
+    def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the log probability of y, (..., 1, rows)."""
+
+    def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
+        """Return log probabilities, (..., n_classes, rows)."""
+
+
+def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
+    """Find the slope, in place, by the rows held out, which may be in several places."""
+    places.change(with_disagreement, places.ask(spread_sums))
+    scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
+    lowest, highest = np.sort([best_slope(of_bound) for of_bound in scores])
+    net.calibration = class_calibration(net, float(np.clip(1, lowest, highest)), unknown)
+
+
+def class_calibration(
+    net: Network, slope: float = 1.0, unknown: float = UNKNOWN, scores: np.ndarray | None = None
+) -> Calibration:
+    """Return a calibration of classes, which changes nothing else."""
+    ones = np.ones((net.outputs.n_noise, 1))
+    shape = gaussian_shape(net.outputs.n_outputs)
+    return Calibration(1.0, ones, shape, slope=slope, unknown=unknown, slope_scores=scores)
+
+
+def score_slopes(held: HeldOut, outputs: ClassModel, noise_var: np.ndarray) -> np.ndarray:
+    """Sum log-likelihoods of the rows for each of ``SLOPES``, (2, slopes).
+
+    Once for members alone, and once with their disagreement.
+    """
+    scores = np.zeros((2, len(SLOPES)))
+    for part in slices(len(held.weight), BLOCK_ROWS):
+        rows = held.take(part)
+        assert rows.mean is not None
+        assert rows.y is not None
+        var_y = rows.var_z[0] + noise_var
+        for bound, var in zip(scores, (var_y, var_y + rows.disagreement), strict=True):
+            for number, slope in enumerate(SLOPES):
+                log_lik = outputs.log_likelihood(slope * rows.mean, var, rows.y)
+                bound[number] += (log_lik @ rows.weight).sum()
+    return scores
+
+
+def best_slope(scores: np.ndarray) -> float:
+    """Return the slope with the best of log-likelihoods (slopes,) and prior together."""
+    log_slope = np.log(SLOPES)
+    total = scores - 0.5 * np.square(log_slope / PRIOR_STD)
+    top = int(np.clip(total.argmax(), 1, len(SLOPES) - 2))
+    below, here, above = total[top - 1 : top + 2]
+    curvature = min(below - 2 * here + above, -np.finfo(np.float64).tiny)
+    step = np.clip(0.5 * (below - above) / curvature, -1, 1)  # the top of a parabola
+    return float(np.exp(log_slope[top] + step * (log_slope[1] - log_slope[0])))
+
+
+def share_unknown(half_life: float | None, n_rows: float, n_epochs: int) -> float:
+    """Return the share of an output's variance that is not known, after learning n rows in epochs.
+
+    With epochs and forgetting, the posterior has the evidence of so many rows; the data have n.
+    """
+    learned = n_rows * max(n_epochs, 1)
+    evidence = learned if half_life is None else min(learned, half_life / math.log(2))
+    return UNKNOWN * (evidence / max(n_rows, 1)) ** 0.75
+
+
+def dirichlet_entropies(proba: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entropy of probabilities (..., classes), and its mean if they are Dirichlet.
+
+    A Dirichlet distribution with the means p and the precision s has variances p (1 - p) / (s + 1),
+    which gives s, and the mean entropy psi(s + 1) - sum p psi(s p + 1).
+    """
+    total = entr(proba).sum(axis=-1)
+    spread = (proba * (1 - proba)).sum(axis=-1)
+    unknown = var.sum(axis=-1)
+    known = unknown > LEAST_UNKNOWN * spread  # below that s is large, and nothing is unknown
+    s = np.where(known, spread / np.where(known, unknown, 1) - 1, 1)
+    s = np.maximum(s, np.finfo(np.float64).eps)[..., None]
+    left = (proba * (digamma(s + 1) - digamma(s * proba + 1))).sum(axis=-1)
+    left = np.where(known, left, total)
+    return total, np.clip(left, 0, total)
+
+
+def with_stream_slope(net: Network, moments: np.ndarray, y: Any, weight: np.ndarray) -> Calibration:
+    """Return the calibration after rows that were predicted and then learned.
+
+    ``moments`` (2, members, n_outputs, rows) are those of the prediction.
+    """
+    mu_z, var_y = moments[0], moments[1] + net.noise_var
+    outputs: Any = net.outputs
+    scores = np.empty(len(SLOPES))
+    for number, slope in enumerate(SLOPES):
+        log_lik = outputs.log_likelihood(slope * mu_z, var_y, y).sum(axis=-2)
+        scores[number] = (logsumexp(log_lik, axis=0) - np.log(len(mu_z))) @ weight
+    before = net.calibration or class_calibration(net)
+    if before.slope_scores is not None:
+        scores += before.slope_scores * 2 ** (-weight.sum() / HALF_LIFE)
+    return before._replace(slope=best_slope(scores), slope_scores=scores)
