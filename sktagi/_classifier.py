@@ -25,6 +25,7 @@ from .engine.class_calibration import (
     calibrate_classes,
     class_calibration,
     dirichlet_entropies,
+    far_from_data,
     share_unknown,
 )
 from .engine.learning import Settings
@@ -845,8 +846,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         self, X: Any, X_std: Any, X_cov: Any
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield float64 moments of the outputs and the noise, for blocks of rows."""
-        calibration = self._net.calibration
-        slope = 1.0 if calibration is None else calibration.slope
+        calibration = self._net.calibration or class_calibration(self._net)
         noise_var = self._net.reported_noise
         for mu_z, var_z in self._moments(X, X_std, X_cov):
-            yield slope * mu_z.astype(np.float64), var_z.astype(np.float64), noise_var
+            mu_z, var_z = calibration.slope * mu_z.astype(np.float64), var_z.astype(np.float64)
+            if calibration.usual_var is not None:
+                var_z *= far_from_data(var_z, calibration.usual_var)
+            yield mu_z, var_z, noise_var

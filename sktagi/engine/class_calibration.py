@@ -18,6 +18,10 @@ has a Gaussian prior around zero. One member alone has one slope, its own.
 In a stream, every row is predicted by all members before it is learned: slopes are scored by these
 predictions of the mixture, the newest most.
 
+Far from the data, the variance of an output grows no faster than the square of its mean, so that
+probabilities would stay what they are at the edge of the data. A row whose variance is more than
+``FAR`` times that of a usual held-out row has it enlarged by 1 + log(ratio / FAR).
+
 The standard deviation of a probability says what is not known of it. Variances of independent
 parameters overstate that: in problems whose probabilities are known, an output errs by a
 share of its variance (``share_unknown``) and of the variance between members
@@ -40,8 +44,7 @@ from .shape import gaussian_shape
 
 __all__ = [
     "SLOPES", "UNKNOWN_OF_SPREAD", "calibrate_classes", "class_calibration",
-    "dirichlet_entropies", "share_unknown",
-    "with_stream_slope",
+    "dirichlet_entropies", "far_from_data", "share_unknown", "with_stream_slope",
 ]  # fmt: skip
 
 SLOPES = 2.0 ** np.linspace(-2, 2, 33)
@@ -52,6 +55,7 @@ HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in t
 # an output this share is what is not known, and of that between the members the other.
 UNKNOWN = 0.07
 UNKNOWN_OF_SPREAD = 0.25
+FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
 
 
@@ -73,7 +77,10 @@ def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
     places.change(with_disagreement, places.ask(spread_sums))
     scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
     lowest, highest = np.sort([best_slope(of_bound) for of_bound in scores])
-    net.calibration = class_calibration(net, float(np.clip(1, lowest, highest)), unknown)
+    log_var, weight = places.ask(sum_log_variances)
+    net.calibration = class_calibration(net, float(np.clip(1, lowest, highest)), unknown)._replace(
+        usual_var=float(np.exp(log_var / weight))
+    )
 
 
 def class_calibration(
@@ -101,6 +108,18 @@ def score_slopes(held: HeldOut, outputs: ClassModel, noise_var: np.ndarray) -> n
                 log_lik = outputs.log_likelihood(slope * rows.mean, var, rows.y)
                 bound[number] += (log_lik @ rows.weight).sum()
     return scores
+
+
+def sum_log_variances(held: HeldOut) -> np.ndarray:
+    """Sum logarithms of the variance of an average output, and the weights of the rows."""
+    log_var = np.log(np.maximum(held.var_z[0].mean(axis=0), np.finfo(np.float64).tiny))
+    return np.array([log_var @ held.weight, held.weight.sum()])
+
+
+def far_from_data(var_z: np.ndarray, usual_var: float) -> np.ndarray:
+    """Return the factor (..., 1, rows) of the variance of rows that are far from the data."""
+    ratio = var_z.mean(axis=-2, keepdims=True) / (FAR * usual_var)
+    return 1 + np.log(np.maximum(ratio, 1))
 
 
 def best_slope(scores: np.ndarray) -> float:

@@ -124,6 +124,7 @@ class Calibration(NamedTuple):
     slope: float = 1.0  # factor of the outputs' means
     unknown: float = 1.0  # share of an output's variance that is not known of it
     slope_scores: np.ndarray | None = None  # of slopes, by the predictions of a stream
+    usual_var: float | None = None  # of an output, at rows held out; None: not known
 
 
 @dataclass(eq=False)

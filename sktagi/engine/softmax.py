@@ -70,7 +70,8 @@ class Softmax(ForAllMembers):
     def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
         """Return log probabilities of the classes, (..., n_classes, rows)."""
         gain = self._gain
-        logits = mu_z * (gain / np.sqrt(1 + (np.pi / 8 * gain**2) * var_y))
+        var = var_y + var_y.mean(axis=-2, keepdims=True)
+        logits = mu_z * (gain / np.sqrt(1 + (np.pi / 8 * gain**2) * var))
         logits -= logits.max(axis=-2, keepdims=True)
         logits -= np.log(np.exp(logits).sum(axis=-2, keepdims=True))
         return logits
