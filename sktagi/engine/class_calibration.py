@@ -34,7 +34,7 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import digamma, entr, logsumexp
+from scipy.special import digamma, entr
 
 from .calibration import Places
 from .fast import slices
@@ -50,6 +50,7 @@ __all__ = [
 SLOPES = 2.0 ** np.linspace(-2, 2, 33)
 PRIOR_STD = 0.5  # of the slope's logarithm
 BLOCK_ROWS = 4096  # scored at once
+BLOCK_ELEMENTS = 1 << 18  # outputs scored at once, of all slopes
 HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in the choice of a slope
 # Variances of independent parameters overstate how far the function may be off: of the variance of
 # an output this share is what is not known, and of that between the members the other.
@@ -165,12 +166,17 @@ def with_stream_slope(net: Network, moments: np.ndarray, y: Any, weight: np.ndar
 
     ``moments`` (2, members, n_outputs, rows) are those of the prediction.
     """
-    mu_z, var_y = moments[0], moments[1] + net.noise_var
+    n_members, n_outputs, n_rows = moments.shape[1:]
     outputs: Any = net.outputs
-    scores = np.empty(len(SLOPES))
-    for number, slope in enumerate(SLOPES):
-        log_lik = outputs.log_likelihood(slope * mu_z, var_y, y).sum(axis=-2)
-        scores[number] = (logsumexp(log_lik, axis=0) - np.log(len(mu_z))) @ weight
+    slope = SLOPES[:, None, None, None]
+    scores = np.zeros(len(SLOPES))
+    size = max(1, BLOCK_ELEMENTS // (len(SLOPES) * n_members * n_outputs))
+    for part in slices(n_rows, size):
+        mu_z, var_z = moments[..., part]
+        # (slopes, members, 1, rows)
+        log_lik = outputs.log_likelihood(slope * mu_z, var_z + net.noise_var, y[part])
+        mixed = np.logaddexp.reduce(log_lik[:, :, 0], axis=1) - math.log(n_members)
+        scores += mixed @ weight[part]
     before = net.calibration or class_calibration(net)
     if before.slope_scores is not None:
         scores += before.slope_scores * 2 ** (-weight.sum() / HALF_LIFE)
