@@ -193,19 +193,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._shares_fold = True
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
-                self._see(data)
+                learned = self._see_stream(data, first)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
                 before = self._scaling
-                self._see(data)
+                learned = self._see_stream(data, first)
                 before.carry_over(net, self._scaling)
             net.outputs = self._observation_model(self._scaling, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
             settings = self._settings(net, len(data.weight))
             with threads_for_layers(net.layers, settings.batch_size):
-                log_lik = float(learn_stream(net, self._prepare(data, net), settings).mean())
+                log_lik = float(learn_stream(net, self._prepare(learned, net), settings).mean())
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -260,6 +260,25 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 is_used[used[used >= 0]] = True
                 weight = weight * is_used
             self._scaling = self._scaling.updated(data.X, data.y, weight)
+
+    def _see_stream(self, data: RawRows, first: bool) -> RawRows:
+        """Count new rows, and take them into the statistics, without outliers among the targets.
+
+        Returns the rows as they are learned. An outlier that made the units of the target larger
+        would make the prior wider, and so everyone's std, though it is hardly learned itself.
+        """
+        y_moments = self._scaling.y
+        if y_moments is None or not (self.standardize and isinstance(self.sigma_v, str)):
+            self._see(data)
+            return data
+        if first:
+            gross = gross_outliers(data.X, data.y, data.weight)
+            typical = np.where(gross, np.nan, data.y) if gross.any() else data.y
+        else:
+            typical = y_moments.without_outliers(data.y)
+        self._see(data._replace(y=typical))
+        assert self._scaling.y is not None
+        return data._replace(y=self._scaling.y.bounded(data.y))
 
     def _accept(self, net: Network) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""
