@@ -141,9 +141,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         with self._unchanged_if_it_fails():
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm)
+            data = user.with_validation_rows(self, data)
             data = self._without_outliers(data, stacklevel=5)
             self._score_shift = self._mean_log_slope(data)
-            data = user.with_validation_rows(self, data)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -521,7 +521,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             stacklevel=stacklevel,
         )
         data = data._replace(y=np.where(gross, np.nan, data.y))
-        return data.take(~np.isnan(data.y).all(axis=1))
+        left = data.take(~np.isnan(data.y).all(axis=1))
+        if data.n_validation and not left.n_validation:
+            raise ValueError("y_val has gross outliers only, far from the targets of y.")
+        return left
 
     def _transform_targets(self, data: RawRows, *, first: bool) -> RawRows:
         """Return rows with the targets that the network learns; the ``first`` ones may fit that."""

@@ -1,6 +1,7 @@
 """Gross outliers among targets are set aside, and nothing else is."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -95,6 +96,24 @@ def test_wrong_targets_change_neither_the_mean_nor_the_std(sigma_v):
     assert error_off < 1.1 * error
     assert 0.85 < np.median(std_off) / np.median(std) < 1.15
     assert model.n_samples_seen_ == 594
+
+
+def test_wrong_targets_for_validation_do_not_change_the_std():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(400, 2))
+    y = X[:, 0] + 0.2 * rng.normal(size=400)
+    weight = np.where(np.arange(300) < 5, 0.0, 1.0)  # rows without weight are left out as well
+    std = []
+    for wrong in (0, 2):
+        y_val = y[300:].copy()
+        y_val[:wrong] = 1e6
+        model = TAGIRegressor(max_iter=15, n_members=2, random_state=0)
+        with pytest.warns(UserWarning, match="gross outliers") if wrong else nullcontext():
+            model.fit(X[:300], y[:300], weight, X_val=X[300:], y_val=y_val)
+        std.append(model.predict(X, return_std=True)[1])
+    np.testing.assert_allclose(std[1], std[0], rtol=0.2)
+    with pytest.raises(ValueError, match="y_val has gross outliers only"):
+        model.fit(X[:300], y[:300], X_val=X[:2], y_val=[1e6, 1e6])
 
 
 def test_a_given_noise_keeps_them():

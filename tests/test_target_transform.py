@@ -200,6 +200,8 @@ def test_logarithms_need_positive_targets(bad):
     y[7] = bad
     with pytest.raises(ValueError, match=r"y has values .*'log'.*positive"):
         model().fit(X, y)
+    with pytest.raises(ValueError, match=r"y_val .*'log'.*positive"):
+        model().fit(X[8:], y[8:], X_val=X[:8], y_val=y[:8])
     weight = np.ones(len(y))
     weight[7] = 0
     model().fit(X, y, sample_weight=weight)  # a row of no weight is not there
