@@ -120,6 +120,12 @@ def test_uncertain_inputs_widen_the_distribution(transform):
     assert ((wide.ppf(0.9) - wide.ppf(0.1)) > (plain.ppf(0.9) - plain.ppf(0.1))).mean() > 0.9
 
 
+def test_noise_is_positive_where_the_network_knows_nothing():
+    X, y = rows()
+    fitted = model("power").fit(X, y)
+    assert (fitted.predict_noise_std(1e12 * X) > 0).all()
+
+
 @each
 def test_single_precision_stays_single(transform):
     X, y = rows()
