@@ -45,7 +45,7 @@ import numpy as np
 from scipy import sparse
 
 from .fast import slices
-from .held_out import HeldOut, predict_held_out, spread_sums, with_disagreement
+from .held_out import HeldOut, spread_sums, with_disagreement
 from .noise import search_noise, trust, trusted_noise
 from .noise_network import (
     EXPONENTS,
@@ -59,10 +59,9 @@ from .noise_network import (
     trusted_exponent,
 )
 from .posterior import Calibration, Network
-from .rows import Rows
 from .shape import error_histogram, fit_shape
 
-__all__ = ["TEMPERATURES", "HeldOutHere", "Places", "calibrate", "set_calibration"]
+__all__ = ["TEMPERATURES", "HeldOutHere", "Places", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)
@@ -116,22 +115,6 @@ class HeldOutHere:
     def change(self, function: Callable[..., HeldOut], *given: Any) -> None:
         """Replace the rows."""
         self.held = function(self.held, *given)
-
-
-def calibrate(
-    net: Network,
-    data: Rows,
-    validation: list[np.ndarray],
-    start: NoiseNetwork | None = None,
-    seed: int = 0,
-    groups: np.ndarray | None = None,
-) -> None:
-    """Calibrate predictions, in place, by the rows that each member has held out.
-
-    Noise may vary if there is a noise network to ``start`` with. ``groups`` (n,) are numbers.
-    """
-    held = predict_held_out(net, data, validation, TEMPERATURES, groups)
-    set_calibration(net, HeldOutHere(held), start, seed)
 
 
 # Questions to rows held out. What they answer adds up over rows.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import make_network, with_ones
+from helpers import calibrate, make_network, with_ones
 from scipy import stats
 
 from sktagi.engine import calibration
@@ -12,7 +12,6 @@ from sktagi.engine.calibration import (
     SPREADS,
     TEMPERATURES,
     Case,
-    calibrate,
     errors_of,
     score_noise,
 )
