@@ -97,6 +97,15 @@ def test_the_best_slope_is_the_top_of_a_parabola():
         assert np.log(best_slope(scores)) == pytest.approx(top, abs=1e-4)
 
 
+@pytest.mark.parametrize("size", [1e300, -1e300, 1e20, 1e-320])
+def test_scores_of_any_shape_have_a_best_slope(size):
+    log_slope = np.log(SLOPES)
+    for scores in (size * np.exp(log_slope), size * log_slope**2, size * np.sin(9 * log_slope)):
+        with np.errstate(all="raise", under="ignore"):
+            found = best_slope(scores)
+        assert SLOPES[0] <= found <= SLOPES[-1]
+
+
 def test_only_rows_far_from_the_data_have_a_larger_variance():
     var = np.array([[0.1, 1.0, FAR, 10 * FAR, 1e30]])
     factor = far_from_data(var, 1.0)[0]
@@ -117,6 +126,21 @@ def test_the_share_that_is_unknown_is_that_of_evidence_beside_rows():
 
 
 # Streams
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 1.8])
+def test_a_stream_after_a_fit_begins_with_the_slope_that_was_found(slope):
+    net, few = network_of_signs(), network_of_signs()
+    found = calibrated(net, rows_of_signs(3000, slope)).slope
+    start = calibrated(few, rows_of_signs(20, slope)).slope
+    assert best_slope(net.calibration.slope_scores) == pytest.approx(found, rel=1e-9)
+    assert best_slope(few.calibration.slope_scores) == pytest.approx(start, rel=1e-9)
+    wrong = np.array([[[[0.6]]], [[[0.01]]]])  # a prediction of the other class
+    for started in (net, few):
+        learn_slope(started, wrong, np.array([1]), np.ones(1), 1)
+    # What many rows have found is moved less by one row.
+    assert net.calibration.slope == pytest.approx(found, rel=0.2)
+    assert np.log(few.calibration.slope / start) < np.log(net.calibration.slope / found)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
