@@ -154,8 +154,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: a dict of labels, in which classes
         that are not there have 1, or ``"balanced"``, ``n_samples / (n_classes * count)``, where
-        rows count as their ``sample_weight``. Probabilities are then those of classes weighted so. ``partial_fit`` takes no
-        ``"balanced"``, as it does not know all rows.
+        rows count as their ``sample_weight``. Probabilities are then those of classes weighted so.
+        ``partial_fit`` takes no ``"balanced"``, as it does not know all rows.
 
     shuffle : bool, default=True
         Shuffle the rows in each epoch. ``partial_fit`` never does.
@@ -449,9 +449,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or an indicator matrix as y was.
         """
-        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
+        check_is_fitted(self)
         if self._is_multilabel:
-            return (log_proba > np.log(0.5)).astype(int)
+            return (self.predict_proba(X, False, X_std, X_cov) > 0.5).astype(int)
+        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         return self.classes_[log_proba.argmax(axis=1)]
 
     @overload
