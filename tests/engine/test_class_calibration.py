@@ -19,6 +19,7 @@ from sktagi.engine.class_calibration import (
     share_unknown,
 )
 from sktagi.engine.held_out import predict_held_out
+from sktagi.engine.multilabel import Labels
 from sktagi.engine.rows import Rows
 from sktagi.engine.softmax import Softmax
 from sktagi.engine.tree import ClassTree
@@ -85,6 +86,11 @@ def test_members_that_disagree_keep_the_slope_between_two_bounds():
     places = HeldOutHere(held)
     calibrate_classes(net, places, 0.1)
     scores = score_slopes(places.held, net.outputs, np.zeros((1, 1)))
+    held = places.held
+    log_lik = net.outputs.log_likelihood(
+        SLOPES[3] * held.mean, held.var_z[0] + held.disagreement, held.y
+    )
+    assert scores[1, 3] == pytest.approx(log_lik.sum(), rel=1e-9)
     alone, together = (best_slope(part) for part in scores)
     assert alone < 0.9 < together
     assert net.calibration.slope == np.clip(1, alone, together)
@@ -189,3 +195,29 @@ def test_the_score_of_a_stream_is_that_of_the_mixture_as_predicted():
     found = learn_slope(net, np.stack([mu, var]), y, np.ones(10), 10)
     proba = np.exp(Softmax(4).log_proba(1.7 * mu, var)).mean(axis=0)
     assert found == pytest.approx(np.log(proba[y, np.arange(10)]).mean(), rel=1e-12)
+
+
+def test_the_score_of_a_stream_knows_noise_and_rows_far_from_the_data():
+    net = make_network([2, 4], members=3, outputs=Softmax(4))
+    net.noise_var[...] = 0.5
+    net.calibration = class_calibration(net, slope=1.7)._replace(usual_var=0.001)
+    rng = np.random.default_rng(2)
+    mu, var = rng.normal(size=(3, 4, 10)), rng.uniform(0.1, 1, size=(3, 4, 10))
+    y = rng.integers(4, size=10)
+    found = learn_slope(net, np.stack([mu, var]), y, np.ones(10), 10)
+    total = var * far_from_data(var, 0.001) + 0.5
+    proba = np.exp(Softmax(4).log_proba(1.7 * mu, total)).mean(axis=0)
+    assert found == pytest.approx(np.log(proba[y, np.arange(10)]).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [ClassTree(2, is_probit=True), Softmax(2), Labels(1)], ids=["sign", "softmax", "label"]
+)
+def test_noise_of_the_outputs_is_in_their_sites(model):
+    """One row alone: an output with noise says what it would say with that variance in addition."""
+    n, mu, var = model.n_outputs, 0.3, 0.4
+    args = np.full((n, 1), mu), np.full((n, 1), var + 0.2), np.ones((n, 1))
+    target, noise = model.sites(args[0], np.full((n, 1), var), args[2], np.array(0.2))
+    expected, less = model.sites(*args, np.array(0.0))
+    np.testing.assert_allclose(target, expected, rtol=1e-9)
+    np.testing.assert_allclose(noise, less + 0.2, rtol=1e-9)
