@@ -498,3 +498,13 @@ def test_scores_of_slopes_do_not_grow_by_merging():
         again = merge([deepcopy(fork(again)) for _ in range(3)])
     np.testing.assert_allclose(again._net.calibration.slope_scores, before.slope_scores)
     assert again._net.calibration.slope == pytest.approx(before.slope)
+
+
+@pytest.mark.parametrize("params", [{"class_coding": "tree"}, {"sigma_v": 0.3}, {}])
+def test_std_in_a_stream_is_that_of_what_is_unknown_in_every_coding(params):
+    X, y = blobs(5, n=60, spread=1.0)
+    model = TAGIClassifier(**SETTINGS, **params).partial_fit(X, y, classes=range(5))
+    _, std = model.predict_proba(X, return_std=True)
+    model._net.calibration = model._net.calibration._replace(unknown=1.0)
+    _, of_all = model.predict_proba(X, return_std=True)
+    assert std.mean() < 0.7 * of_all.mean()

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .class_calibration import learn_slope
+from .class_calibration import class_calibration, learn_slope
 from .learning import Learner, Settings
 from .noise import share_left
 from .noise_network import (
@@ -27,6 +27,7 @@ from .noise_network import (
 from .observations import OUTLYING
 from .posterior import Network
 from .rows import Rows
+from .tree import ClassTree
 
 __all__ = ["learn_stream"]
 
@@ -56,6 +57,8 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
         weight = data.weight.astype(np.float64)
         mean = learn_slope(net, learner.moments, data.y, weight, settings.batch_size)
         log_lik = np.array([mean])
+    elif net.calibration is None and isinstance(net.outputs, ClassTree):
+        net.calibration = class_calibration(net)  # of its variance the same share is unknown
     if noise is not None and learner.moments is not None:
         var = net.variance_of_mean(*learner.moments, learned=True)
         error = data.y.T - learner.moments[0].mean(axis=0)
