@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
@@ -39,6 +39,15 @@ __all__ = ["TAGIClassifier"]
 
 ClassModel = ClassTree | Softmax | Labels
 MANY_CLASSES = 1000  # more are the leaves of a tree
+
+
+def _has_columns(y: Any) -> bool:
+    """Tell whether y has several columns; a list of tuples has one, of labels that are tuples."""
+    shape = getattr(y, "shape", None)
+    if shape is None and isinstance(y, (list, tuple)) and y:
+        are_rows = all(isinstance(row, (list, np.ndarray)) for row in y)
+        shape = (len(y), len(y[0])) if are_rows else None
+    return shape is not None and len(shape) == 2 and shape[1] > 1
 
 
 class TAGIClassifier(ClassifierMixin, BaseTAGI):
@@ -195,8 +204,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     prequential_log_likelihood_ : float
         Mean log-likelihood of the rows given to ``partial_fit``, each batch before it was learned:
-        a test score without a test set. It is the mean over members of what each scores alone,
-        since the network was drawn or ``fit``; NaN without streamed rows.
+        a test score without a test set, since the network was drawn or ``fit``; NaN without
+        streamed rows. Of trees of several members it is the mean of what each scores alone.
 
     recent_log_likelihood_ : float
         The same mean, in which a row counts half 500 rows later: a fall shows drift.
@@ -505,6 +514,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             ``return_std``. It falls with more data. That a class cannot be known for sure is not in
             it: that is what the probability says.
         """
+        check_is_fitted(self)
         model, probas, stds = self._class_model, [], []
         calibration = self._net.calibration
         unknown, of_spread = 1.0, 1.0
@@ -588,6 +598,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         log_proba : ndarray of shape (n_samples, n_classes)
             Finite even where a probability underflows to zero.
         """
+        check_is_fitted(self)
         blocks = []
         for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
             log_proba = self._class_model.log_proba(mu_z, var_z + noise_var)
@@ -672,7 +683,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     # Labels
 
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        is_multilabel = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        is_multilabel = _has_columns(y)
         if reset:
             self._is_multilabel = is_multilabel
         elif is_multilabel != self._is_multilabel:
@@ -695,7 +706,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _check_indicator(y: Any) -> np.ndarray:
         """Return an indicator matrix of 0 and 1, as numbers."""
         y = y.toarray() if sparse.issparse(y) else np.asarray(y)
-        if type_of_target(y, input_name="y") != "multilabel-indicator":
+        if y.ndim != 2 or not np.isin(y, (0, 1)).all():
             raise ValueError(
                 "y with several columns must be an indicator matrix of 0 and 1: a column for each "
                 "label that a row may have."

@@ -53,7 +53,7 @@ def hold_out(
     if alone.any():
         copy_number = np.where(alone, _rank_among_equal(keys), 0)
         keys = join_keys(keys, copy_number)
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    first, group = _in_order(keys)
     n_groups = len(first)
     if n_groups < 2:
         return np.tile(np.arange(n_rows), (n_members, 1)), None
@@ -75,6 +75,15 @@ def hold_out(
         train.append(np.flatnonzero(~held))
         validation.append(np.flatnonzero(held))
     return padded(train), validation
+
+
+def _in_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each distinct key, as they come, and the number of each row's key."""
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    return first[order], number[group]
 
 
 def _ambiguous(keys: np.ndarray, y: np.ndarray, n_copies: float) -> np.ndarray:

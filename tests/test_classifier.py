@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 
 from sktagi import TAGIClassifier
+from sktagi.engine.class_calibration import UNKNOWN_OF_SPREAD
 
 QUICK = {"hidden_layer_sizes": (20,), "max_iter": 10, "n_members": 2, "random_state": 0}
 
@@ -196,15 +197,18 @@ def test_std_of_two_classes_is_the_same_for_both():
 
 
 def test_std_agrees_with_monte_carlo():
-    """One member, two classes: p = Phi(y / alpha), y ~ N(mu, var_z + sigma_v^2)."""
+    """One member, two classes: p = Phi(z / sqrt(alpha^2 + sigma_v^2)), z ~ N(mu, var_z).
+
+    Of the prior, of which nothing is known but its variance.
+    """
     X, number = blobs(2)
-    model = quick(n_members=1, hidden_layer_sizes=(), standardize=False, sigma_v=0.4)
+    model = quick(n_members=1, hidden_layer_sizes=(), standardize=False, sigma_v=0.4, max_iter=0)
     model.fit(X, number)
     w, S = model.coefs_[0], model.coef_vars_[0]
     mu = (X @ w + model.intercepts_[0])[:, 0]
-    var = (X**2 @ S + model.intercept_vars_[0])[:, 0] + 0.4**2
+    var = (X**2 @ S + model.intercept_vars_[0])[:, 0]
     draws = np.random.default_rng(0).normal(size=(100_000, 1)) * np.sqrt(var[:6]) + mu[:6]
-    sampled = norm.cdf(draws / model.probit_scale)
+    sampled = norm.cdf(draws / np.hypot(model.probit_scale, 0.4))
     proba, std = model.predict_proba(X[:6], return_std=True)
     first = 0 if np.corrcoef(sampled.mean(axis=0), proba[:, 0])[0, 1] > 0 else 1
     np.testing.assert_allclose(proba[:, first], sampled.mean(axis=0), atol=0.01)
@@ -326,7 +330,7 @@ def test_warm_start_needs_the_same_classes():
 
 def test_probabilities_are_averaged_over_the_members():
     X, y = blobs(3)
-    params = {"early_stopping": False, "sigma_v": 0.5, "max_iter": 3}
+    params = {"early_stopping": False, "class_coding": "one_of_k", "max_iter": 3}
     stack = quick(n_members=3, **params).fit(X, y)
     # The network of each member alone, with its parameters put into a single one.
     alone = []
@@ -339,14 +343,20 @@ def test_probabilities_are_averaged_over_the_members():
     proba, std = np.array([a[0] for a in alone]), np.array([a[1] for a in alone])
     mean, spread = stack.predict_proba(X, return_std=True)
     np.testing.assert_allclose(mean, proba.mean(axis=0), rtol=1e-9)
-    np.testing.assert_allclose(spread**2, (std**2).mean(axis=0) + proba.var(axis=0), rtol=1e-9)
+    total = (std**2).mean(axis=0) + UNKNOWN_OF_SPREAD * proba.var(axis=0)
+    np.testing.assert_allclose(spread**2, total, rtol=1e-9)
 
 
-def test_learned_noise_follows_the_overlap_of_the_classes():
-    clear = quick(max_iter=20).fit(*blobs(2, spread=0.1, n=200))
-    blurred = quick(max_iter=20).fit(*blobs(2, spread=2.0, n=200))
-    assert np.ndim(clear.sigma_v_) == 0
-    assert 0 < clear.sigma_v_ < blurred.sigma_v_
+def test_probabilities_follow_the_overlap_of_the_classes():
+    clear, blurred = blobs(2, spread=0.1, n=200), blobs(2, spread=2.0, n=200)
+    models = [quick(max_iter=20).fit(*rows) for rows in (clear, blurred)]
+    sure, unsure = (
+        model.predict_proba(X).max(axis=1).mean()
+        for model, (X, _) in zip(models, (clear, blurred), strict=True)
+    )
+    assert sure > 0.97
+    assert unsure < 0.85
+    assert models[0].sigma_v_ == 0  # a class is not a number with noise
 
 
 def test_scores_are_mean_log_likelihoods():
@@ -419,7 +429,7 @@ def test_probit_scale_applies_to_the_next_call():
     X, y = blobs(3)
     model = quick(warm_start=True).fit(X, y)
     before = model.predict_proba(X).max(axis=1).mean()
-    model.set_params(probit_scale=10.0).fit(X, y)
+    model.set_params(probit_scale=10.0, max_iter=0).fit(X, y)  # nothing is learned anew
     assert model.predict_proba(X).max(axis=1).mean() < before - 0.1
 
 

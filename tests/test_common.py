@@ -89,7 +89,7 @@ def test_get_params_round_trip(estimator):
         "shuffle": False, "random_state": 5, "warm_start": True, "verbose": 1,
     }  # fmt: skip
     if estimator is TAGIClassifier:
-        changed["probit_scale"] = 0.7
+        changed |= {"probit_scale": 0.7, "class_coding": "tree", "class_weight": "balanced"}
     else:
         changed["target_transform"] = "log"
     assert set(changed) == set(estimator().get_params())

@@ -202,8 +202,8 @@ def test_classes_are_needed_at_the_first_partial_fit_only():
 def test_a_classifier_refuses_a_continuous_target_and_several_targets():
     with pytest.raises(ValueError, match="continuous"):
         quick(TAGIClassifier).fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"1d array|shape \(40, 2\)"):
-        quick(TAGIClassifier).fit(X, np.column_stack([Y, Y]))
+    with pytest.raises(ValueError, match="indicator matrix"):
+        quick(TAGIClassifier).fit(X, np.column_stack([Y, Y]) + 1)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +298,8 @@ ERRORS = [KeyboardInterrupt(), MemoryError(), RuntimeError("broken"), np.linalg.
 def test_partial_fit_that_fails_inside_changes_nothing(
     estimator, module, name, good, error, monkeypatch
 ):
+    if name == "learn_noise" and estimator is TAGIClassifier:
+        module, name = learning, "joint_of_batch"  # signs have no noise to learn
     model = quick(estimator, batch_size=10).fit(X, Y)
     before, predicted = state(model), spread(model, X)
     with monkeypatch.context() as patch:

@@ -38,7 +38,11 @@ WRONG = {
     "warm_start": NOT_BOOL,
     "verbose": [-1, 1.5, "yes", None, NAN],
 }  # fmt: skip
-WRONG_CLASSIFIER = {"probit_scale": [*NOT_POSITIVE, None]}
+WRONG_CLASSIFIER = {
+    "probit_scale": [*NOT_POSITIVE, None],
+    "class_coding": ["Tree", "one_vs_rest", "", None, True, 0, ["tree"]],
+    "class_weight": ["auto", "Balanced", 1, True, [1, 2], {0: -1.0}, {0: NAN}, {0: "1"}, {0: None}],
+}
 WRONG_REGRESSOR = {
     "target_transform": [
         "Log",

@@ -44,10 +44,10 @@ from .shape import gaussian_shape
 
 __all__ = [
     "SLOPES", "UNKNOWN_OF_SPREAD", "calibrate_classes", "class_calibration",
-    "dirichlet_entropies", "far_from_data", "share_unknown", "with_stream_slope",
+    "dirichlet_entropies", "far_from_data", "learn_slope", "share_unknown",
 ]  # fmt: skip
 
-SLOPES = 2.0 ** np.linspace(-2, 2, 33)
+SLOPES = 2.0 ** np.linspace(-2, 2, 17)
 PRIOR_STD = 0.5  # of the slope's logarithm
 BLOCK_ROWS = 4096  # scored at once
 BLOCK_ELEMENTS = 1 << 18  # outputs scored at once, of all slopes
@@ -161,23 +161,40 @@ def dirichlet_entropies(proba: np.ndarray, var: np.ndarray) -> tuple[np.ndarray,
     return total, np.clip(left, 0, total)
 
 
-def with_stream_slope(net: Network, moments: np.ndarray, y: Any, weight: np.ndarray) -> Calibration:
-    """Return the calibration after rows that were predicted and then learned.
+def learn_slope(
+    net: Network, moments: np.ndarray, y: Any, weight: np.ndarray, batch_size: int
+) -> float:
+    """Update the slope by rows of a stream that were predicted, batch by batch, and then learned.
 
-    ``moments`` (2, members, n_outputs, rows) are those of the prediction.
+    ``moments`` (2, members, n_outputs, rows) are those of the predictions. Returns the mean of the
+    rows' log-likelihoods as the mixture predicted them.
     """
+    calibration = net.calibration or class_calibration(net)
+    total = 0.0
+    for part in slices(len(weight), batch_size):
+        log_lik = _of_slopes(net, calibration, moments[..., part], y[part]) @ weight[part]
+        total += float(log_lik[-1])
+        scores = log_lik[:-1]
+        if calibration.slope_scores is not None:
+            scores = scores + calibration.slope_scores * 2 ** (-weight[part].sum() / HALF_LIFE)
+        calibration = calibration._replace(slope=best_slope(scores), slope_scores=scores)
+    net.calibration = calibration
+    return total / float(weight.sum())
+
+
+def _of_slopes(
+    net: Network, calibration: Calibration, moments: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Return log-likelihoods of the mixture (slopes + 1, rows), at last with the present slope."""
     n_members, n_outputs, n_rows = moments.shape[1:]
     outputs: Any = net.outputs
-    slope = SLOPES[:, None, None, None]
-    scores = np.zeros(len(SLOPES))
-    size = max(1, BLOCK_ELEMENTS // (len(SLOPES) * n_members * n_outputs))
-    for part in slices(n_rows, size):
+    slope = np.append(SLOPES, calibration.slope)[:, None, None, None]
+    mixed = np.empty((len(slope), n_rows))
+    for part in slices(n_rows, max(1, BLOCK_ELEMENTS // (len(slope) * n_members * n_outputs))):
         mu_z, var_z = moments[..., part]
+        if calibration.usual_var is not None:
+            var_z = var_z * far_from_data(var_z, calibration.usual_var)
         # (slopes, members, 1, rows)
         log_lik = outputs.log_likelihood(slope * mu_z, var_z + net.noise_var, y[part])
-        mixed = np.logaddexp.reduce(log_lik[:, :, 0], axis=1) - math.log(n_members)
-        scores += mixed @ weight[part]
-    before = net.calibration or class_calibration(net)
-    if before.slope_scores is not None:
-        scores += before.slope_scores * 2 ** (-weight.sum() / HALF_LIFE)
-    return before._replace(slope=best_slope(scores), slope_scores=scores)
+        mixed[:, part] = np.logaddexp.reduce(log_lik[:, :, 0], axis=1) - math.log(n_members)
+    return mixed

@@ -65,13 +65,23 @@ def _merge_calibrations(nets: Sequence[Network]) -> Calibration | None:
     n_outputs, n_noise = nets[0].outputs.n_outputs, nets[0].outputs.n_noise
     none = Calibration(1.0, np.ones((n_noise, 1)), gaussian_shape(n_outputs))
     found = [net.calibration or none for net in nets]  # a shard may have too few rows for it
-    temperatures, noise_scales, shapes, spreads = zip(*found, strict=True)
+    scores = [a.slope_scores for a in found if a.slope_scores is not None]
+    usual = [a.usual_var for a in found if a.usual_var is not None]
     return Calibration(
-        float(np.exp(np.mean(np.log(temperatures)))),
-        np.exp(np.mean(np.log(noise_scales), axis=0)),
-        mean_shape(shapes),
-        float(np.exp(np.mean(np.log(spreads)))),
+        _middle([a.temperature for a in found]),
+        np.exp(np.mean([np.log(a.noise_scale) for a in found], axis=0)),
+        mean_shape([a.shape for a in found]),
+        _middle([a.spread for a in found]),
+        _middle([a.slope for a in found]),
+        _middle([a.unknown for a in found]),
+        np.sum(scores, axis=0) if scores else None,
+        _middle(usual) if usual else None,
     )
+
+
+def _middle(factors: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(factors))))
 
 
 def _merge_layers(layers: Sequence[Layer], out: Layer) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .class_calibration import with_stream_slope
+from .class_calibration import learn_slope
 from .learning import Learner, Settings
 from .noise import share_left
 from .noise_network import (
@@ -39,6 +39,8 @@ LEAST_GAIN = 6.0  # in log-likelihood, by which noise that varies must be better
 def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     """Let all members learn rows that are new, once; returns mean log-likelihoods (members,).
 
+    Of classes it returns that of the mixture as it was predicted, (1,).
+
     A calibrated scale of the noise holds for what is left of the noise from before: what new rows
     teach of the noise is not scaled.
     """
@@ -52,7 +54,8 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     log_lik = learner.learn(data, order)
     if has_slope and learner.moments is not None:
         weight = data.weight.astype(np.float64)
-        net.calibration = with_stream_slope(net, learner.moments, data.y, weight)
+        mean = learn_slope(net, learner.moments, data.y, weight, settings.batch_size)
+        log_lik = np.array([mean])
     if noise is not None and learner.moments is not None:
         var = net.variance_of_mean(*learner.moments, learned=True)
         error = data.y.T - learner.moments[0].mean(axis=0)

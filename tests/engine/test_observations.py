@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.observations import (
     OUTLYING,
+    ForAllMembers,
     Gaussian,
     Targets,
     log_density_of_std,
@@ -367,7 +368,7 @@ def test_the_score_of_rows_has_their_noise(full):
 # ----------------------------------------------- an observation that is no Gaussian: yes or no
 
 
-class Probit:
+class Probit(ForAllMembers):
     """A target is the sign of an output plus noise: P(y = s | z) = Phi(s z / alpha)."""
 
     def __init__(self, n_outputs=1, alpha=0.7):
