@@ -18,6 +18,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
+from . import classes_rows
+from .checkouts import folder_of
 from .classes_methods import DECILES, METHODS, installed, results
 from .classes_rows import KNOWN, SHIPPED, calibration_error, table_names
 from .distribution_rows import outcome, percent
@@ -140,7 +142,7 @@ def order(args: argparse.Namespace, seeds: int) -> None:
 
 def many(args: argparse.Namespace, seeds: int) -> None:
     lines, figures = [], {}
-    for n_classes in (26, 40, 100, 300, 1000):
+    for n_classes in classes_rows.COUNTS:
         short = {"max_iter": 10} if n_classes == 1000 else {}
         for label in with_before(args, "sktagi", TREE, "MLP"):
             method, params = ("sktagi", {"class_coding": "tree"}) if label == TREE else (label, {})
@@ -212,6 +214,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
+    if args.before:
+        folder_of(args.before)  # a message at once if it is none
     for name in args.cases or CASES:
         case, seeds, needs_data = CASES[name]
         if needs_data and args.data is None:

@@ -14,13 +14,14 @@ from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-__all__ = ["KNOWN", "N_NEW", "SHIPPED", "Rows", "calibration_error", "rows_of", "score",
+__all__ = ["COUNTS", "KNOWN", "N_NEW", "SHIPPED", "Rows", "calibration_error", "rows_of", "score",
            "table_names"]  # fmt: skip
 
 N_FOLDS = 5
 MOST_ROWS = 3000  # to learn from, of a table
 N_NEW = 4000  # rows that were not learned, of made data
 N_BINS = 15
+COUNTS = (26, 40, 100, 300, 1000)  # of classes
 SHIPPED = {"digits": load_digits, "breast_cancer": load_breast_cancer, "wine": load_wine}
 
 
