@@ -198,7 +198,7 @@ def flips(args: argparse.Namespace, seeds: int) -> None:
 # What it is, how many seeds (or folds), and whether it needs --data.
 CASES = {
     "known": (known, 3, False), "tables": (tables, 5, True), "order": (order, 5, False),
-    "many": (many, 3, False), "unlike": (unlike, 3, False), "flips": (flips, 5, False),
+    "many": (many, 3, False), "unlike": (unlike, 10, False), "flips": (flips, 5, False),
 }  # fmt: skip
 
 
