@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, Self
@@ -51,7 +51,7 @@ from .engine.posterior import Network, draw_prior, full_prior
 from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
 from .engine.streaming import learn_stream
-from .engine.training import History, InMemory, Plan, fit_epochs
+from .engine.training import Finish, History, InMemory, Plan, fit_epochs
 
 __all__ = ["BaseTAGI"]
 
@@ -392,13 +392,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         total = None if validation is None else data.weight[: data.n_to_learn].sum()
         settings = self._settings(net, order.shape[1], total)
 
-        def finish(net: Network) -> None:
+        def finish(net: Network, history: History) -> None:
             held = None
             if validation is not None:
                 held = HeldOutHere(
                     predict_held_out(net, rows, validation, self._temperatures, groups)
                 )
-            self._calibrate(net, held, settings, data.weight[: data.n_to_learn].sum())
+            n_rows = data.weight[: data.n_to_learn].sum()
+            self._calibrate(net, held, settings, n_rows, history.n_iter)
 
         def on_epoch(history: History) -> bool:
             progress(history)
@@ -419,9 +420,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     _temperatures = TEMPERATURES  # at which rows held out are predicted
 
     def _calibrate(
-        self, net: Network, held: Places | None, settings: Settings, n_rows: float
+        self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
     ) -> None:
-        """Calibrate predictions, in place, by rows held out, if there are; n were to be learned."""
+        """Calibrate predictions, in place, by rows held out, if there are."""
         if held is not None:
             varies = self._noise_may_vary
             start = (net.noise_net or self._draw_noise_network(net)) if varies else None
@@ -436,13 +437,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 stacklevel=stacklevel,
             )
 
-    def _as_if_done(self, history: History, finish: Callable[[Network], None]) -> dict[str, Any]:
+    def _as_if_done(self, history: History, finish: Finish) -> dict[str, Any]:
         """Return the attributes that this estimator would have if training ended now."""
         assert history.posterior is not None
         fitted = copy.copy(self)
         fitted._set_history(history)
         fitted._net = history.posterior()
-        finish(fitted._net)
+        finish(fitted._net, history)
         return fitted.__dict__
 
     def _set_history(self, history: History) -> None:

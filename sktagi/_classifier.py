@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, Literal, Self, cast, overload
@@ -185,7 +186,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
 
     sigma_v_ : float
-        Observation-noise standard deviation in use: 0 unless ``sigma_v`` is a number.
+        Observation-noise standard deviation in use. A probit observes the sign of an output plus
+        noise, whose standard deviation this is: ``probit_scale`` unless ``sigma_v`` is a number.
 
     classes_ : ndarray of shape (n_classes,)
         Class labels; of several labels for each row, the numbers of the columns of y.
@@ -680,6 +682,15 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             chosen = log_proba[np.arange(len(labels)), class_numbers(labels, self.classes_)]
         return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
 
+    @property
+    def sigma_v_(self) -> float:
+        """Standard deviation of the noise with which the sign of an output is observed."""
+        net = self._fitted_net("sigma_v_")
+        var = float(net.reported_noise.mean())
+        if not self._is_numbers(net.outputs):
+            var += self._class_model.probit_scale**2
+        return math.sqrt(var)
+
     # Labels
 
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
@@ -835,15 +846,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     def _learns_noise(self, outputs: ObservationModel) -> bool:
         # Only trees of version 0.1 have learned the noise of their signs.
-        is_numbers = isinstance(outputs, ClassTree) and not outputs.is_probit
-        return isinstance(self.sigma_v, str) and is_numbers
+        return isinstance(self.sigma_v, str) and self._is_numbers(outputs)
+
+    @staticmethod
+    def _is_numbers(outputs: ObservationModel) -> bool:
+        """Tell whether signs are observed as numbers with noise, as in the paper."""
+        return isinstance(outputs, ClassTree) and not outputs.is_probit
 
     _temperatures = np.ones(1)
 
     def _calibrate(
-        self, net: Network, held: Places | None, settings: Settings, n_rows: float
+        self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
     ) -> None:
-        unknown = share_unknown(settings.half_life, n_rows, int(self.max_iter))
+        unknown = share_unknown(settings.half_life, float(n_rows), n_epochs)
         if held is not None and net.outputs.has_slope:
             calibrate_classes(net, held, unknown)
         else:

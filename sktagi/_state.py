@@ -10,13 +10,14 @@ Version 3
     ``Network``: ``layers``, a list of ``Layer`` with ``mu`` and ``var``, (members, n_in + 1,
     n_out), the last row the bias, and ``var_prior``, (n_in + 1, 1), or of ``FullLayer`` with
     ``cov``, (members, P, P), and ``fading``, (members,), for ``var``; ``activation``, a name;
-    ``outputs``, ``Gaussian`` or ``ClassTree``; ``noise_var``, (members, n_noise, 1);
-    ``noise_is_learned``; ``rows_learned``, (members, n_noise, 1); ``calibration``, a
+    ``outputs``, ``Gaussian``, ``ClassTree``, ``Softmax`` or ``Labels``; ``noise_var``, (members,
+    n_noise, 1); ``noise_is_learned``; ``rows_learned``, (members, n_noise, 1); ``calibration``, a
     ``Calibration`` or None: ``temperature`` and ``noise_scale``, (n_noise, 1), factors of
     predictions, and ``shape``, a ``Shape``: ``weight``, ``mu`` and ``sd`` of the components of the
-    distribution of standardised errors, (n_outputs, K), and ``spread``, a factor; ``noise_net``, a
-    ``NoiseNetwork`` or None: ``net``, a ``Network`` with ``LogVariance`` as its outputs,
-    ``exponent`` and ``level``, (n_noise, 1), ``bounds``, (2, n_noise, 1), and ``scores``,
+    distribution of standardised errors, (n_outputs, K), ``spread``, a factor, and of classes
+    ``slope``, ``unknown`` and ``usual_var``, numbers, and ``slope_scores``, (slopes,);
+    ``noise_net``, a ``NoiseNetwork`` or None: ``net``, a ``Network`` with ``LogVariance`` as its
+    outputs, ``exponent`` and ``level``, (n_noise, 1), ``bounds``, (2, n_noise, 1), and ``scores``,
     (exponents, n_noise).
 ``_scaling``
     ``Scaling``: ``x`` and ``y``, ``Moments``, the running statistics of features and of targets;

@@ -31,7 +31,7 @@ from .engine.noise_network import NoiseNetwork
 from .engine.posterior import Network
 from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
-from .engine.training import TRUST, fit_epochs
+from .engine.training import TRUST, History, fit_epochs
 
 __all__ = ["fit_shards"]
 
@@ -138,11 +138,12 @@ def fit_shards(
     with progress:
         varies = fitted._noise_may_vary and cluster.holds_out
 
-        def finish(net: Network) -> None:
+        def finish(net: Network, history: History) -> None:
             n_rows = sum(s.weight for s in summaries)
             # A noise network learns here.
             with threads_for_layers(net.layers, cluster.settings.batch_size):
-                fitted._calibrate(net, cluster.held_out(net), cluster.settings, n_rows)
+                held = cluster.held_out(net)
+                fitted._calibrate(net, held, cluster.settings, n_rows, history.n_iter)
 
         history = fit_epochs(
             net, cluster, fitted._plan(), finish, varies=varies, on_epoch=progress

@@ -356,7 +356,7 @@ def test_probabilities_follow_the_overlap_of_the_classes():
     )
     assert sure > 0.97
     assert unsure < 0.85
-    assert models[0].sigma_v_ == 0  # a class is not a number with noise
+    assert models[0].sigma_v_ == models[0].probit_scale  # a class is not a number with noise
 
 
 def test_scores_are_mean_log_likelihoods():

@@ -156,10 +156,9 @@ def test_plain_values_there_and_back(kind):
     assert saved["outputs"]["sktagi"] == ("ClassTree" if kind == "classifier" else "Gaussian")
     assert saved["activation"] == {"sktagi": "activation", "name": model.activation}
     assert saved["noise_var"].shape == saved["rows_learned"].shape == net.noise_var.shape
-    assert (saved["calibration"] is None) == (kind == "classifier")
-    if kind != "classifier":
-        assert saved["calibration"]["sktagi"] == "Calibration"
-        assert saved["calibration"]["noise_scale"].shape == (2, 1)
+    assert saved["calibration"]["sktagi"] == "Calibration"
+    n_noise = 1 if kind == "classifier" else 2
+    assert saved["calibration"]["noise_scale"].shape == (n_noise, 1)
     scaling = state["_scaling"]
     assert scaling["sktagi"] == "Scaling"
     assert scaling["x"]["sktagi"] == "Moments"

@@ -25,6 +25,7 @@ __all__ = [
     "TRUST",
     "EarlyStopping",
     "Epoch",
+    "Finish",
     "History",
     "InMemory",
     "Plan",
@@ -87,6 +88,10 @@ class History:
         return len(self.train_scores)
 
 
+# Calibrates a network, in place, after epochs.
+Finish = Callable[[Network, History], None]
+
+
 class Epoch(Protocol):
     """What a source does in one epoch, with the posterior that it was given."""
 
@@ -116,7 +121,7 @@ def fit_epochs(
     net: Network,
     source: Source,
     plan: Plan,
-    finish: Callable[[Network], None],
+    finish: Finish,
     *,
     varies: bool = False,
     continued: bool = False,
@@ -152,11 +157,11 @@ def fit_epochs(
     return history
 
 
-def _finish(net: Network, finish: Callable[[Network], None], history: History) -> None:
+def _finish(net: Network, finish: Finish, history: History) -> None:
     """Finish; an interrupt from the keyboard leaves the network as it was before that."""
     before = net.noise_var.copy(), net.noise_net, net.calibration
     try:
-        finish(net)
+        finish(net, history)
     except KeyboardInterrupt:
         history.interrupted = True
         net.noise_var[...], net.noise_net, net.calibration = before

@@ -331,7 +331,7 @@ def fit_both(data, plan, *, varies=True, members=2, **others):
     net = make_network([2, 10, 1], members=members, learn_noise=True, sigma_v=1.0)
     source, finished = InMemory(data, order, validation, Settings(32, True, 500.0), None), []
 
-    def finish(net):
+    def finish(net, history):
         start = (net.noise_net or draw_noise_network(2, 1, np.float64, 0)) if varies else None
         calibrate(net, data, validation, start)
         finished.append(net.copy())
@@ -434,7 +434,7 @@ def test_an_interrupt_while_finishing_keeps_what_was_there_before(time):
     net = make_network([2, 10, 1], members=2, learn_noise=True, sigma_v=1.0)
     source = InMemory(data, order, validation, Settings(32, True, 500.0), None)
 
-    def finish(net):
+    def finish(net, history):
         before = net.copy()
         calibrate(net, data, validation, draw_noise_network(2, 1, np.float64, 0))
         seen.append((before, net.copy()))
