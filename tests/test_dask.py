@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from test_progress import Terminal
 
 from sktagi import TAGIClassifier, TAGIRegressor, _progress
-from sktagi.engine.calibration import calibrate
+from sktagi.engine.calibration import calibrate, set_calibration
 from sktagi.engine.learning import Learner
 from sktagi.merging import merge
 from sktagi.metrics import log_likelihood_scorer
@@ -239,7 +239,8 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         summary = sktagi.dask._Summary(
             None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33])
         )
-        sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, []).calibrate(net, start)
+        cluster = sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, [])
+        set_calibration(net, cluster.held_out(net), start)
         calibrate(expected, rows, everything, start)
         if start is not None:  # folds of few sets are drawn in each place
             ratios = [noisy.noise_net.log_ratio(rows.x)[0] for noisy in (net, expected)]

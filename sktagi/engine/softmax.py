@@ -16,10 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri_exp
 
 from .observations import ForAllMembers, Sites, Targets
-from .probit import log_moment_ratio
 
 __all__ = ["Softmax"]
 
@@ -81,24 +79,20 @@ class Softmax(ForAllMembers):
     ) -> np.ndarray:
         """Return the standard deviation of each probability that Gaussian outputs bring.
 
-        The log-odds of a class, g z_k - log sum exp(g z_j) over the others, are Gaussian to first
-        order, with the variance g^2 (var_k + sum w_j^2 var_j), w_j the probabilities of the others
-        beside each other. A logistic function of them is Phi with its scale, whose second moment
-        is known (``probit``).
+        The log-odds of a class, g z_k - log sum exp(g z_j) over the others, have to first order the
+        variance s = g^2 (var_k + sum w_j^2 var_j), w_j the probabilities of the others beside each
+        other. With q = p (1 - p) s, the probability has the variance p (1 - p) q / (1 + q): right
+        for small s, p^2 (1 - p)^2 s, and for large ones, where it is 0 or 1. If only a share of
+        ``var_z`` is ``unknown``, the mean of the probability stays as it is.
         """
         dtype = mu_z.dtype
-        mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)  # differences of moments
-        log_p = self.log_proba(mu_z, var_z + noise_var)
-        p = np.exp(log_p)
-        rest = np.maximum(1 - p, np.finfo(np.float64).tiny)
+        mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
+        p = np.exp(self.log_proba(mu_z, var_z + noise_var))
         squares = np.square(p) * var_z
+        rest = np.maximum(1 - p, 1e-100)
         others = (squares.sum(axis=-2, keepdims=True) - squares) / np.square(rest)
-        # Where a class is certain, the others' weights are lost in rounding: none exceeds 1.
+        # Where a class is certain, weights of the others are lost in rounding; none exceeds 1.
         others = np.clip(others, 0, var_z.max(axis=-2, keepdims=True))
-        var = self._gain**2 * (var_z + others)
-        scale_var = LOGISTIC**2 + self._gain**2 * np.asarray(noise_var)
-        ratio = ndtri_exp(np.clip(log_p, -600, -1e-16))  # Phi(ratio) is p
-        log_r = log_moment_ratio(ratio, unknown * var, scale_var)
-        std = p * np.sqrt(np.expm1(np.minimum(log_r, 600)))
-        # No variable between 0 and 1 with mean p varies more than sqrt(p (1 - p)).
-        return np.minimum(std, np.sqrt(p * (1 - p))).astype(dtype)
+        spread = p * (1 - p)
+        q = spread * (unknown * self._gain**2) * (var_z + others)
+        return np.sqrt(spread * q / (1 + q)).astype(dtype)
