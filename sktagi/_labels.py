@@ -45,8 +45,8 @@ def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np
     if refuse and (position < 0).any():
         others = distinct_labels(found[position < 0]).tolist()
         raise ValueError(
-            f"y has labels that are not in classes {classes.tolist()}: {others}. If new labels may come,"
-            " declare spare classes for them in the first call to partial_fit."
+            f"y has labels that are not in classes {classes.tolist()}: {others}. If new labels may "
+            "come, declare spare classes for them in the first call to partial_fit."
         )
     return position[inverse]
 

@@ -108,8 +108,9 @@ def fit_shards(
         raise ValueError("X has no rows of positive weight.")
     scale = _Weights.joined([weights for weights, _ in contents if weights.n_rows]).scale
     classes = None
-    if is_classifier(estimator):
-        classes = distinct_labels(np.concatenate([found for _, found in contents if len(found)]))
+    labels = [found for _, found in contents if len(found)]
+    if labels:
+        classes = distinct_labels(np.concatenate(labels))
 
     rng = check_rng(estimator.random_state)
     member_rngs = estimator._member_rngs(rng)
@@ -221,10 +222,15 @@ def _block(X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
 
 
 def _contents(block: Any, labelled: bool) -> tuple[_Weights, Any]:
-    """Return what the weights of a partition are, and the classes of all its rows."""
+    """Return what the weights of a partition are, and the classes of all its rows.
+
+    An indicator matrix of several labels has no classes to find.
+    """
     X, y, sample_weight = block
     weights = _Weights.of(np.ones(X.shape[0]) if sample_weight is None else sample_weight)
-    return weights, distinct_labels(np.asarray(as_labels(y)).ravel()) if labelled and len(y) else ()
+    if not labelled or not len(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1):
+        return weights, ()
+    return weights, distinct_labels(np.asarray(as_labels(y)).ravel())
 
 
 def _shard(block: Any, estimator: BaseTAGI, classes: Any, scale: float, seed: int) -> _Shard:

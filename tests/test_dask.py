@@ -16,7 +16,9 @@ from sklearn.model_selection import GridSearchCV, KFold
 from test_progress import Terminal
 
 from sktagi import TAGIClassifier, TAGIRegressor, _progress
-from sktagi.engine.calibration import calibrate, set_calibration
+from sktagi.engine.calibration import HeldOutHere, calibrate, set_calibration
+from sktagi.engine.class_calibration import calibrate_classes
+from sktagi.engine.held_out import predict_held_out
 from sktagi.engine.learning import Learner
 from sktagi.merging import merge
 from sktagi.metrics import log_likelihood_scorer
@@ -325,6 +327,51 @@ def test_shards_of_a_frame_with_classes_some_shards_lack(client):
     assert list(model.classes_) == ["high", "low", "middle"]
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.6  # a third by chance
+
+
+def test_shards_of_classes_are_calibrated_as_all_their_rows_together(client):
+    import sktagi.dask
+
+    X, y = make_rows(300)
+    y = np.digitize(y, [1.0, 2.0])
+    model = TAGIClassifier(**{**PARAMS, "n_members": 2}, max_iter=3, early_stopping=False).fit(X, y)
+    rows = model._prepare(model._validate_rows(X, y, None, None, None, first=False), model._net)
+    first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
+    everything = [np.append(a, 100 + b) for a, b in zip(first, second, strict=True)]
+    cuts = (slice(0, 100), first), (slice(100, 300), second)
+    shards = [sktagi.dask._Shard(None, rows.take(cut), None, held) for cut, held in cuts]
+    net, expected = model._net.copy(), model._net.copy()
+    summary = sktagi.dask._Summary(None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33]))
+    cluster = sktagi.dask._Cluster(client, model, net, shards, [summary] * 2, [])
+    calibrate_classes(net, cluster.held_out(net), 0.1)
+    held = predict_held_out(expected, rows, everything, np.ones(1))
+    calibrate_classes(expected, HeldOutHere(held), 0.1)
+    for name in ("slope", "usual_var", "unknown"):
+        found = getattr(net.calibration, name)
+        assert found == pytest.approx(getattr(expected.calibration, name), rel=1e-9)
+
+
+def test_shards_of_several_labels(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(400)
+    Y = np.stack([y > 1, y > 2, X[:, 2] > 5], axis=1).astype(int)
+    parts = da.from_array(X, chunks=(200, -1)), da.from_array(Y, chunks=(200, -1))
+    model = fit_shards(TAGIClassifier(**PARAMS, max_iter=30), *parts)
+    assert model.predict_proba(X).shape == (400, 3)
+    assert np.mean(model.predict(X) == Y) > 0.8
+
+
+def test_balanced_classes_are_refused_where_no_shard_knows_all_rows(client):
+    from sktagi.dask import fit_shards
+
+    X, y = make_rows(100)
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
+        fit_shards(TAGIClassifier(**PARAMS, class_weight="balanced"), *chunked(X, 1 * (y > 1), 2))
+    weighted = TAGIClassifier(**PARAMS, class_weight={1: 5.0}, max_iter=5)
+    model = fit_shards(weighted, *chunked(X, 1 * (y > 1), 2))
+    plain = fit_shards(TAGIClassifier(**PARAMS, max_iter=5), *chunked(X, 1 * (y > 1), 2))
+    assert model.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean()
 
 
 @pytest.mark.parametrize("size", [100.0, 1e-3])
