@@ -18,12 +18,13 @@ from sklearn.datasets import load_diabetes
 from .data import UCI, digest
 from .defaults import inner_split
 
-__all__ = ["LEVEL", "MAKERS", "N_NEW", "TABLES", "Made", "inner_rows", "made_rows", "median",
-           "outcome", "percent", "score", "table_digest", "uci_and_tables"]  # fmt: skip
+__all__ = ["LEVEL", "MAKERS", "MOST", "N_NEW", "TABLES", "Made", "inner_rows", "made_rows",
+           "median", "outcome", "percent", "score", "table_digest", "uci_and_tables"]  # fmt: skip
 
 LEVEL = 0.9  # of intervals
 N_NEW = 4000  # rows that were not learned, of made data
 MOST_ROWS = 3000  # to learn from, of a table
+MOST = 0.95  # share of new rows that have the smallest std
 TABLES = {
     "autos": 159, "breastcancer": 194, "concreteslump": 103, "forest": 517, "keggdirected": 48_827,
     "keggundirected": 63_608, "machine": 209, "pendulum": 630, "servo": 167, "solar": 1066,
@@ -134,6 +135,7 @@ def score(model, X, y, X_new, y_new, parts: np.ndarray | None = None) -> dict:
     inside, error = (low <= y_new) & (y_new <= high), y_new - mean
     if parts is None:
         parts = np.argsort(np.argsort(mean, kind="stable")) * 5 // len(mean)
+    most = std <= np.quantile(std, MOST)
     rank = stats.spearmanr(np.abs(error), std)[0] if np.ptp(std) > 0 else 0.0
     likelihood = getattr(model, "log_likelihood", None)
     return {
@@ -146,6 +148,8 @@ def score(model, X, y, X_new, y_new, parts: np.ndarray | None = None) -> dict:
         "rows": np.bincount(parts).tolist(),
         "variance": float(np.sum(std**2)),
         "squares": float(np.sum(error**2)),
+        "variance_of_most": float(np.sum(std[most] ** 2)),
+        "squares_of_most": float(np.sum(error[most] ** 2)),
         "spearman": float(rank),
         "std": float(np.median(std)),
         "width": float(np.median(high - low)),

@@ -19,6 +19,7 @@ from .checkouts import Checkout, folder_of
 from .data import UCI
 from .distribution_rows import (
     LEVEL,
+    MOST,
     inner_rows,
     made_rows,
     median,
@@ -194,17 +195,21 @@ def scale(args: argparse.Namespace, seeds: int) -> None:
 
 
 def ratio(args: argparse.Namespace, seeds: int) -> None:
+    """Print variance over squared error, of all rows and of those with the smallest std."""
     names, members = uci_and_tables(), (1, 2, 5, 10)
-    table = []
-    for n_members in members:
-        found = on_tables(args, names, seeds, {"sigma_v": "auto", "n_members": n_members})
-        table.append([
-            sum(r["variance"] for r in found[name]) / sum(r["squares"] for r in found[name])
-            for name in names
-        ])  # fmt: skip
-    cells = np.array(table).T
-    means = np.exp(np.mean(np.log(cells), axis=0))
-    lines = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, cells, strict=True)]
-    lines.append(["geometric mean", *(f"{v:.2f}" for v in means)])
-    print(markdown(["table", *(f"{m} member{'s' * (m > 1)}" for m in members)], lines))
-    print(outcome("geometric mean from 0.85 to 1.15", means.tolist(), 0.85, 1.15))
+    found = [on_tables(args, names, seeds, {"sigma_v": "auto", "n_members": m}) for m in members]
+    figures = {"all rows": "", f"{MOST:.0%} of the rows": "_of_most"}
+    for what, key in figures.items():
+        cells = np.array([[pooled(by_name[name], key) for by_name in found] for name in names])
+        lines = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, cells, strict=True)]
+        means = np.exp(np.mean(np.log(cells), axis=0))
+        for label, values in (("geometric mean", means), ("median", np.median(cells, axis=0))):
+            lines.append([label, *(f"{v:.2f}" for v in values)])
+        print(markdown([what, *(f"{m} member{'s' * (m > 1)}" for m in members)], lines))
+        print(outcome("geometric mean from 0.85 to 1.15", means.tolist(), 0.85, 1.15), end="\n\n")
+
+
+def pooled(results: Sequence[dict], key: str) -> float:
+    """Variance over squared error, rows of all splits together."""
+    variance, squares = (sum(r[a + key] for r in results) for a in ("variance", "squares"))
+    return variance / squares

@@ -91,7 +91,7 @@ def mean_and_std(estimator: Any, X: Any, **inputs: Any) -> tuple[np.ndarray, np.
     estimator = fitted_part(estimator)
     try:
         predicted = estimator.predict(X, return_std=True, **inputs)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, ValueError) as error:
         # TransformedTargetRegressor and the like pass return_std on and stumble over the pair.
         if "return_std" not in str(error) and "tuple" not in str(error):
             raise

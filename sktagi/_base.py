@@ -142,9 +142,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         with self._unchanged_if_it_fails():
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm)
+            data = user.with_validation_rows(self, data)
             data = self._without_outliers(data, stacklevel=5)
             self._score_shift = self._mean_log_slope(data)
-            data = user.with_validation_rows(self, data)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -194,19 +194,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._shares_fold = True
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
-                self._see(data)
+                learned = self._see_stream(data, first)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
                 before = self._scaling
-                self._see(data)
+                learned = self._see_stream(data, first)
                 before.carry_over(net, self._scaling)
             net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
             settings = self._settings(net, len(data.weight))
             with threads_for_layers(net.layers, settings.batch_size):
-                log_lik = float(learn_stream(net, self._prepare(data, net), settings).mean())
+                log_lik = float(learn_stream(net, self._prepare(learned, net), settings).mean())
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -261,6 +261,25 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 is_used[used[used >= 0]] = True
                 weight = weight * is_used
             self._scaling = self._scaling.updated(data.X, data.y, weight)
+
+    def _see_stream(self, data: RawRows, first: bool) -> RawRows:
+        """Count new rows, and take them into the statistics, without outliers among the targets.
+
+        Returns the rows as they are learned. An outlier that made the units of the target larger
+        would make the prior wider, and so everyone's std, though it is hardly learned itself.
+        """
+        y_moments = self._scaling.y
+        if y_moments is None or not (self.standardize and isinstance(self.sigma_v, str)):
+            self._see(data)
+            return data
+        if first:
+            gross = gross_outliers(data.X, data.y, data.weight)
+            typical = np.where(gross, np.nan, data.y) if gross.any() else data.y
+        else:
+            typical = y_moments.without_outliers(data.y)
+        self._see(data._replace(y=typical))
+        assert self._scaling.y is not None
+        return data._replace(y=self._scaling.y.bounded(data.y))
 
     def _accept(self, net: Network) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""
@@ -539,7 +558,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             stacklevel=stacklevel,
         )
         data = data._replace(y=np.where(gross, np.nan, data.y))
-        return data.take(~np.isnan(data.y).all(axis=1))
+        left = data.take(~np.isnan(data.y).all(axis=1))
+        if data.n_validation and not left.n_validation:
+            raise ValueError("y_val has gross outliers only, far from the targets of y.")
+        return left
 
     def _transform_targets(self, data: RawRows, *, first: bool) -> RawRows:
         """Return rows with the targets that the network learns; the ``first`` ones may fit that."""

@@ -68,7 +68,10 @@ class RawRows(NamedTuple):
             kept = self.kept.copy()
             kept[self.kept] = chosen
         errors = None if self.errors is None else self.errors.take(chosen)
-        return RawRows(self.X[chosen], self.y[chosen], self.weight[chosen], errors, kept)
+        n_validation = int(np.count_nonzero(chosen[self.n_to_learn :]))
+        return RawRows(
+            self.X[chosen], self.y[chosen], self.weight[chosen], errors, kept, n_validation
+        )
 
     @property
     def n_to_learn(self) -> int:

@@ -553,8 +553,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         aleatoric = np.broadcast_to(aleatoric, epistemic.shape)
         if self._transforms:
             var = epistemic + aleatoric
-            share, total = epistemic / var, self._distribution(mean, var).var()
-            epistemic, aleatoric = share * total, (1 - share) * total
+            factor = self._distribution(mean, var).var() / var
+            epistemic, aleatoric = epistemic * factor, aleatoric * factor
         return self._as_floats(epistemic), self._as_floats(aleatoric)
 
     def predict_noise_std(

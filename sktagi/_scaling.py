@@ -20,6 +20,12 @@ SETTLED_ROWS = 10.0  # the spread of fewer rows is a guess
 ROUNDING = 10 * float(np.finfo(np.float64).eps)  # a spread below, relative to the mean, is none
 TINY = np.array(np.finfo(np.float64).tiny)  # divides nothing: the weight of no rows
 BLOCK_ROWS = 4096
+# Beyond so many times the spread so far, a few values say nothing of the spread, and are taken to
+# lie there; if more than this share of some rows does, it has grown.
+FAR = 10.0
+RARE = 0.5
+FARTHEST = 1e6  # times the spread: what is beyond is learned as if it were there
+LARGEST = 1e150  # number whose square is one, too
 
 
 @dataclass(eq=False)
@@ -139,6 +145,31 @@ class Moments:
         ratio[unsettled] = 1
         shift[unsettled] = 0
         return Change(ratio, shift)
+
+    def without_outliers(self, values: np.ndarray) -> np.ndarray:
+        """Return new values that are not far beyond the spread so far, or not all by themselves."""
+        far = self._beyond(values, FAR)
+        if far is None:
+            return values
+        if len(values) > 1:
+            far &= np.mean(far, axis=0) <= RARE
+        return np.where(far, self._at(values, FAR), values)
+
+    def bounded(self, values: np.ndarray) -> np.ndarray:
+        """Return values that single precision can square in units of the spread."""
+        far = self._beyond(values, FARTHEST)
+        return values if far is None else np.where(far, self._at(values, FARTHEST), values)
+
+    def _beyond(self, values: np.ndarray, n_spreads: float) -> np.ndarray | None:
+        """Tell which values are so far away; None if none is, or if nobody can tell."""
+        size = np.abs(values - self.mean)
+        far = size > n_spreads * self._spread
+        far &= size < LARGEST  # refused elsewhere, with a clear error
+        far &= (self.since >= SETTLED_ROWS) & ~self._constant
+        return far if far.any() else None
+
+    def _at(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
+        return self.mean + n_spreads * self._spread * np.sign(values - self.mean)
 
     def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Write standardised values into ``out``; without statistics, the values themselves."""

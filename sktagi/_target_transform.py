@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import joblib
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
@@ -203,6 +204,12 @@ def as_map(transform: Any, usual: np.ndarray) -> TargetMap:
     range_g = None
     if not _is_log(transform):
         range_g = usable_range(transform, usual)
+        y = apply(transform, "inverse_transform", range_g, usual.shape[1])
+        if (np.diff(y, axis=0) < 0).any():
+            raise ValueError(
+                f"The transformer of the targets must increase with y; {transform!r} does not. If "
+                "it decreases, take its negative."
+            )
     return map_of(transform, range_g)
 
 
@@ -211,12 +218,13 @@ def apply(transformer: Any, method: str, values: np.ndarray, n_targets: int) -> 
     shape = np.broadcast_shapes(values.shape, (n_targets,))
     rows = np.broadcast_to(values, shape).reshape(-1, n_targets)
     with np.errstate(all="ignore"):  # what is not finite is dealt with
-        found = np.asarray(getattr(transformer, method)(rows), dtype=np.float64)
-    if found.shape != rows.shape:
+        found = getattr(transformer, method)(rows)
+    if np.shape(found) != rows.shape or sparse.issparse(found):
         raise ValueError(
             f"target_transform must keep the number of targets, {n_targets}: {method} of "
-            f"{transformer!r} makes an array of shape {found.shape} of one of {rows.shape}."
+            f"{transformer!r} makes an array of shape {np.shape(found)} of one of {rows.shape}."
         )
+    found = np.asarray(found, dtype=np.float64)
     return found.reshape(shape)
 
 
@@ -246,7 +254,8 @@ def fit_transformer(target_transform: Any, y: np.ndarray) -> tuple[Any, np.ndarr
     filled = np.where(np.isnan(y), np.nan_to_num(np.nanmedian(y, axis=0)), y)
     g = apply(transformer, "transform", filled, y.shape[1])
     _check_increasing(transformer, filled, g)
-    return transformer, usable_range(transformer, g)
+    mapped = np.isfinite(g).all(axis=1)  # others are refused later, with the reason
+    return transformer, usable_range(transformer, g[mapped] if mapped.any() else g)
 
 
 def _check_increasing(transformer: Any, y: np.ndarray, g: np.ndarray) -> None:
@@ -306,7 +315,10 @@ def usable_range(transformer: Any, g: np.ndarray) -> np.ndarray:
         warnings.simplefilter("ignore")
         usable = is_usable(g)
         if not usable.any(axis=0).all():
-            raise ValueError(f"{transformer!r} cannot invert the targets that are predicted.")
+            raise ValueError(
+                f"The transformer of the targets must be invertible; {transformer!r} cannot invert "
+                "those that are learned or predicted."
+            )
         first = np.where(usable, g, np.inf).min(axis=0)
         last = np.where(usable, g, -np.inf).max(axis=0)
         low, high = _last_usable(is_usable, first, -spread), _last_usable(is_usable, last, spread)

@@ -76,11 +76,15 @@ class UserSplit(NamedTuple):
             refuse_rows_without_targets(y, "y_val", weight)
         X = X.astype(data.X.dtype)
         held = RawRows(X, y, scaled_weight(weight), None).positive()
-        held = estimator._transform_targets(held, first=False)
+        try:
+            held = estimator._transform_targets(held, first=False)
+        except ValueError as error:
+            raise ValueError(f"y_val does not fit target_transform: {error}") from error
         return data._replace(
             X=_stacked(data.X, held.X),
             y=np.concatenate([data.y, held.y]),
             weight=np.concatenate([data.weight, held.weight]),
+            kept=None,
             n_validation=len(held.weight),
         )
 

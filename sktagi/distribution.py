@@ -52,7 +52,8 @@ class PredictiveDistribution:
     -----
     With a transform, mean and variance are sums over a fine grid of errors. Errors beyond 8
     standard deviations count as 8 there, and in draws: nothing is known about them, and the
-    exponential of a heavy tail may have no mean.
+    exponential of a heavy tail may have no mean. Where the range of T has an end, what would lie
+    beyond it lies there, with a probability that is no part of the density.
 
     Examples
     --------
@@ -244,7 +245,7 @@ class PredictiveDistribution:
         cdf : ndarray
             Probabilities.
         """
-        return self._of_targets(self._errors.cdf, self._standardised(y)[1])
+        return self._of_targets(self._errors.cdf, self._within_support(y))
 
     def sf(self, y: ArrayLike) -> np.ndarray:
         """Probability of a target above y, accurate where it is small.
@@ -259,7 +260,7 @@ class PredictiveDistribution:
         sf : ndarray
             Probabilities.
         """
-        return self._of_targets(self._errors.sf, self._standardised(y)[1])
+        return self._of_targets(self._errors.sf, self._within_support(y))
 
     # Quantiles
 
@@ -382,6 +383,14 @@ class PredictiveDistribution:
         g = y if self._map is None else self._mapped(self._map.forward, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return g, (g - self._loc) / self._scale
+
+    def _within_support(self, y: ArrayLike) -> np.ndarray:
+        """Return errors in standard deviations: infinite from the last y on that is predicted."""
+        z = self._standardised(y)[1]
+        if self._map is None:
+            return z
+        low, high = (self._inverse_of(np.full(self.shape, end)) for end in (-np.inf, np.inf))
+        return np.where(np.asarray(y) >= high, np.inf, np.where(np.asarray(y) < low, -np.inf, z))
 
     def _inverse_of(self, g: np.ndarray) -> np.ndarray:
         return g if self._map is None else self._mapped(self._inverse, g)

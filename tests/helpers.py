@@ -8,7 +8,9 @@ import numpy as np
 
 from sktagi.engine import activations, messages
 from sktagi.engine.activations import ACTIVATIONS
+from sktagi.engine.calibration import TEMPERATURES, HeldOutHere, set_calibration
 from sktagi.engine.covariance import RowVariance
+from sktagi.engine.held_out import predict_held_out
 from sktagi.engine.inputs import InputErrors
 from sktagi.engine.observations import Gaussian
 from sktagi.engine.posterior import Layer, Network, draw_prior
@@ -144,3 +146,9 @@ def as_matrices(own):
     if own.pairs is not None:
         matrices.reshape(-1, *matrices.shape[-3:])[own.pairs] = own.cov
     return matrices
+
+
+def calibrate(net, data, validation, start=None, seed=0, groups=None):
+    """Calibrate a network, in place, by the rows that each member has held out."""
+    held = predict_held_out(net, data, validation, TEMPERATURES, groups)
+    set_calibration(net, HeldOutHere(held), start, seed)

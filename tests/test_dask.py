@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from helpers import calibrate
 from sklearn.model_selection import GridSearchCV, KFold
 from test_progress import Terminal
 
 from sktagi import TAGIClassifier, TAGIRegressor, _progress
-from sktagi.engine.calibration import HeldOutHere, calibrate, set_calibration
+from sktagi.engine.calibration import HeldOutHere, set_calibration
 from sktagi.engine.class_calibration import calibrate_classes
 from sktagi.engine.held_out import predict_held_out
 from sktagi.engine.learning import Learner

@@ -215,6 +215,30 @@ def test_a_transform_with_an_end_nearby_has_sane_moments():
     assert dist.mean().max() < 10 * skewed.max()
 
 
+@pytest.mark.parametrize(
+    "transformer",
+    [PowerTransformer(), QuantileTransformer(n_quantiles=100, output_distribution="normal")],
+)
+def test_what_would_lie_beyond_the_end_of_a_transform_lies_there(transformer):
+    """Draws, quantiles and probabilities agree on it."""
+    transformer = transformer.fit(np.exp(RNG.normal(size=(500, 1))))
+    dist = PredictiveDistribution([0.0, 3.0], [2.0, 3.0], transform=transformer)
+    draws = dist.rvs(N_DRAWS, random_state=0)
+    for q in (0.001, 0.1, 0.5, 0.9, 0.999):
+        y = dist.ppf(q)
+        assert (dist.cdf(y) >= q - 1e-9).all()
+        np.testing.assert_allclose((draws <= y).mean(axis=0), dist.cdf(y), atol=0.005)
+        np.testing.assert_allclose(dist.cdf(y) + dist.sf(y), 1)
+    assert (dist.cdf(dist.ppf(0.999)) == 1).any()  # there is an end
+
+
+def test_a_transform_that_decreases_is_refused():
+    decreasing = FunctionTransformer(np.negative, np.negative)
+    for mean in ([1.0], [1.0, 2.0]):
+        with pytest.raises(ValueError, match="must increase with y"):
+            PredictiveDistribution(mean, np.ones(len(mean)), transform=decreasing)
+
+
 # Shapes
 
 

@@ -1,6 +1,7 @@
 """Gross outliers among targets are set aside, and nothing else is."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -97,6 +98,24 @@ def test_wrong_targets_change_neither_the_mean_nor_the_std(sigma_v):
     assert model.n_samples_seen_ == 594
 
 
+def test_wrong_targets_for_validation_do_not_change_the_std():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(400, 2))
+    y = X[:, 0] + 0.2 * rng.normal(size=400)
+    weight = np.where(np.arange(300) < 5, 0.0, 1.0)  # rows without weight are left out as well
+    std = []
+    for wrong in (0, 2):
+        y_val = y[300:].copy()
+        y_val[:wrong] = 1e6
+        model = TAGIRegressor(max_iter=15, n_members=2, random_state=0)
+        with pytest.warns(UserWarning, match="gross outliers") if wrong else nullcontext():
+            model.fit(X[:300], y[:300], weight, X_val=X[300:], y_val=y_val)
+        std.append(model.predict(X, return_std=True)[1])
+    np.testing.assert_allclose(std[1], std[0], rtol=0.2)
+    with pytest.raises(ValueError, match="y_val has gross outliers only"):
+        model.fit(X[:300], y[:300], X_val=X[:2], y_val=[1e6, 1e6])
+
+
 def test_a_given_noise_keeps_them():
     X, y, _ = made(100)
     y[0] = 1e4
@@ -135,3 +154,42 @@ def test_rare_values_are_learned_and_not_taken_for_outliers(sigma_v):
     mean, std = model.predict(X_new, return_std=True)
     assert 0.003 < mean.mean() < 0.03
     assert np.sqrt(np.mean(np.square((y_new - mean) / std))) < 3
+
+
+@pytest.mark.parametrize("size", [100.0, 1e6])
+@pytest.mark.parametrize("first", [0, 200])
+def test_wrong_targets_of_a_stream_change_neither_the_mean_nor_the_std(size, first):
+    """They do not make the units of the target larger, in which the prior has its width."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(900, 2))
+    truth = np.sin(X[:, 0]) + 0.5 * X[:, 1]
+    y = truth + 0.2 * rng.normal(size=900)
+    wrong = (np.arange(900) % 100 == 7) & (np.arange(900) >= first)
+    std = []
+    for targets in (y, np.where(wrong, y + size, y)):
+        model = TAGIRegressor(n_members=1, random_state=0)
+        for start in range(0, 900, 30):
+            rows = slice(start, start + 30)
+            model.partial_fit(X[rows], targets[rows])
+        mean, stds = model.predict(X, return_std=True)
+        std.append(np.median(stds))
+        assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.3
+    assert std[1] < 2 * std[0]
+
+
+def test_a_target_of_a_stream_that_is_too_large_is_refused():
+    X, y = np.random.default_rng(0).normal(size=(2, 50, 1))
+    model = TAGIRegressor(n_members=1, random_state=0).partial_fit(X, y[:, 0])
+    with pytest.raises(ValueError, match="too large"):
+        model.partial_fit(X[:3], [1e200, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_target_of_a_stream_that_single_precision_cannot_square_is_learned(dtype):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 1)).astype(dtype), rng.normal(size=50)
+    model = TAGIRegressor(n_members=1, random_state=0).partial_fit(X, y)
+    model.partial_fit(X[:3], [1e100, 1.0, 2.0])
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std < 10).all()

@@ -225,6 +225,17 @@ def test_a_shorter_half_life_follows_an_abrupt_change_faster():
     assert errors[100.0] < 0.5 * errors[None]
 
 
+def test_a_jump_of_many_standard_deviations_is_followed():
+    """Rows after it are no outliers, however far they are from what was predicted."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1200, 2))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=1200)
+    y[600:] += 30
+    model = stream(TAGIRegressor(n_members=1, random_state=0), X[:900], y[:900], 10)
+    error = np.sqrt(np.mean((model.predict(X[900:]) - y[900:]) ** 2))
+    assert error < 1  # 3.9 if they are taken for outliers
+
+
 def test_forgetting_bounds_the_evidence_of_an_endless_stream():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 2))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -15,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     PowerTransformer,
     QuantileTransformer,
     StandardScaler,
@@ -118,6 +120,12 @@ def test_uncertain_inputs_widen_the_distribution(transform):
     assert ((wide.ppf(0.9) - wide.ppf(0.1)) > (plain.ppf(0.9) - plain.ppf(0.1))).mean() > 0.9
 
 
+def test_noise_is_positive_where_the_network_knows_nothing():
+    X, y = rows()
+    fitted = model("power").fit(X, y)
+    assert (fitted.predict_noise_std(1e12 * X) > 0).all()
+
+
 @each
 def test_single_precision_stays_single(transform):
     X, y = rows()
@@ -198,6 +206,8 @@ def test_logarithms_need_positive_targets(bad):
     y[7] = bad
     with pytest.raises(ValueError, match=r"y has values .*'log'.*positive"):
         model().fit(X, y)
+    with pytest.raises(ValueError, match=r"y_val .*'log'.*positive"):
+        model().fit(X[8:], y[8:], X_val=X[:8], y_val=y[:8])
     weight = np.ones(len(y))
     weight[7] = 0
     model().fit(X, y, sample_weight=weight)  # a row of no weight is not there
@@ -354,6 +364,8 @@ class MixesTargets(TransformerMixin, BaseEstimator):
         (FunctionTransformer(np.round, np.asarray), "invertible"),
         (MixesTargets(), "each target alone"),
         (FunctionTransformer(lambda y: y[:, :1], lambda g: g), "keep the number of targets"),
+        (KBinsDiscretizer(3), "keep the number of targets"),  # a sparse matrix
+        (FunctionTransformer(lambda y: np.sqrt(y - 6), lambda g: g**2 + 6), "cannot map, such as"),
     ],
 )
 def test_what_is_no_increasing_map_is_refused(transform, match):
@@ -415,6 +427,15 @@ def test_a_transformed_target_regressor_has_the_distribution_of_y(n_targets):
     np.testing.assert_allclose(dist.cdf(dist.ppf(0.3)), 0.3, rtol=1e-6)
 
 
+def test_a_transformed_target_regressor_that_decreases_is_refused():
+    X, y = rows()
+    for func in (np.negative, np.reciprocal):
+        wrapped = TransformedTargetRegressor(model(None), func=func, inverse_func=func).fit(X, y)
+        for new in (X, X[:1]):
+            with pytest.raises(ValueError, match="must increase with y"):
+                predict_dist(wrapped, new)
+
+
 def test_a_transform_inside_a_transform_is_composed():
     X, y = rows()
     inner = model("log", sigma_v=0.3)
@@ -448,5 +469,7 @@ def test_estimators_without_a_std_are_refused():
     for other in (LinearRegression(), make_pipeline(StandardScaler(), LinearRegression())):
         with pytest.raises(TypeError, match="LinearRegression does not"):
             predict_dist(other.fit(X, y), X)
+    with pytest.raises(TypeError, match="BaggingRegressor does not"):
+        predict_dist(BaggingRegressor(BayesianRidge(), n_estimators=2).fit(X, y), X)
     with pytest.raises(TypeError, match="TAGIClassifier does not"):
         predict_dist(TAGIClassifier(**QUICK).fit(X, y > 1), X)

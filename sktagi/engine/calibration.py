@@ -30,8 +30,9 @@ Where the noise may vary, a second network learns it from the same errors (``noi
 the variances goes the shape of the errors (``shape``), each in units of its own standard deviation.
 
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
-data would. Neither it nor the spread is lowered unless the rows speak clearly for less. All of it
-belongs to predictions alone: what is learned later goes on from the posterior as it was learned.
+data would. Neither it nor the spread is lowered unless the rows speak for less, and for a lower
+spread clearly. All of it belongs to predictions alone: what is learned later goes on from the
+posterior as it was learned.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ import numpy as np
 from scipy import sparse
 
 from .fast import slices
-from .held_out import HeldOut, predict_held_out, spread_sums, with_disagreement
+from .held_out import HeldOut, spread_sums, with_disagreement
 from .noise import search_noise, trust, trusted_noise
 from .noise_network import (
     EXPONENTS,
@@ -58,15 +59,15 @@ from .noise_network import (
     trusted_exponent,
 )
 from .posterior import Calibration, Network
-from .rows import Rows
 from .shape import error_histogram, fit_shape
 
-__all__ = ["TEMPERATURES", "HeldOutHere", "Places", "calibrate", "set_calibration"]
+__all__ = ["TEMPERATURES", "HeldOutHere", "Places", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)
-# A lower temperature, or a lower spread, must raise the log-likelihood of the held-out rows by at
-# least this much.
+# What the log-likelihood of the held-out rows must rise by at least: for each halving of the
+# temperature, and for a lower spread.
+GAIN_OF_HALVING = 1.0
 CLEAR_GAIN = 4.0
 # Noise that varies must raise it by at least this much for each target.
 LEAST_GAIN = 2.0
@@ -114,22 +115,6 @@ class HeldOutHere:
     def change(self, function: Callable[..., HeldOut], *given: Any) -> None:
         """Replace the rows."""
         self.held = function(self.held, *given)
-
-
-def calibrate(
-    net: Network,
-    data: Rows,
-    validation: list[np.ndarray],
-    start: NoiseNetwork | None = None,
-    seed: int = 0,
-    groups: np.ndarray | None = None,
-) -> None:
-    """Calibrate predictions, in place, by the rows that each member has held out.
-
-    Noise may vary if there is a noise network to ``start`` with. ``groups`` (n,) are numbers.
-    """
-    held = predict_held_out(net, data, validation, TEMPERATURES, groups)
-    set_calibration(net, HeldOutHere(held), start, seed)
 
 
 # Questions to rows held out. What they answer adds up over rows.
@@ -278,7 +263,7 @@ def _constant_noise(
     ``before`` is the noise of the members, ``n_rows`` (n_noise,) the rows that observe a target.
     """
 
-    def best(cases: list[Case]) -> tuple[Case, np.ndarray]:
+    def best(cases: list[Case], choose: Callable[[np.ndarray], int]) -> tuple[Case, np.ndarray]:
         def score(noise: np.ndarray) -> np.ndarray:
             return places.ask(score_noise, cases, noise)
 
@@ -288,16 +273,25 @@ def _constant_noise(
             noise = trusted_noise(noise, before, n_rows)
         else:
             scores = score(noise[:, None])[:, 0]
-        chosen = _first_of_the_best(scores)
+        chosen = choose(scores)
         return cases[chosen], noise[chosen]
 
     numbers = range(len(TEMPERATURES))
-    case, noise = best([Case(number) for number in numbers])
+    case, noise = best([Case(number) for number in numbers], _best_temperature)
     if net.n_members > 1:
-        case, noise = best([case._replace(spread=spread) for spread in SPREADS])
+        case, noise = best([case._replace(spread=a) for a in SPREADS], _first_of_the_best)
     if case.spread < 1:
-        case, noise = best([case._replace(temperature=number) for number in numbers])
+        cases = [case._replace(temperature=number) for number in numbers]
+        case, noise = best(cases, _best_temperature)
     return case, noise
+
+
+def _best_temperature(scores: np.ndarray) -> int:
+    """Return the number of the temperature with the best scores (temperatures, n).
+
+    A prior keeps it at 1 if few rows speak: it falls by a factor with each halving.
+    """
+    return int(np.argmax(scores.sum(axis=-1) + GAIN_OF_HALVING * np.log2(TEMPERATURES)))
 
 
 def _first_of_the_best(scores: np.ndarray) -> int:
@@ -334,7 +328,7 @@ def _varying_noise(
     exponent, *_ = best_exponent(low)
     numbers = range(len(TEMPERATURES))
     _, scores = search([Case(number, exponent, low.spread) for number in numbers])
-    case = low._replace(temperature=_first_of_the_best(scores))
+    case = low._replace(temperature=_best_temperature(scores))
     exponent, level, gains = best_exponent(case)
     bounds = np.array(places.collect(range_of_log_noise))
     bounds = np.stack([bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)])

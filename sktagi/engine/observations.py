@@ -34,6 +34,7 @@ __all__ = [
 LOG_2_PI = math.log(2 * math.pi)
 # Beyond so many standard deviations an error is an outlier, and counts less the larger it is.
 OUTLYING = 6.0
+RARE = 0.75  # share of a batch at most: what more rows say is no error
 
 
 class Targets(NamedTuple):
@@ -111,7 +112,8 @@ class Gaussian(ForAllMembers):
 
     If it is ``robust``, the density beyond c = ``OUTLYING`` standard deviations falls as the power
     |z|^(-c^2) instead of exp(-z^2 / 2): a tail of the same height and slope at c. What a row says
-    is then weighed by c^2 / z^2, as if its noise were so much larger. Nothing changes within c.
+    is then weighed by c^2 / z^2, as if its noise were so much larger. Nothing changes within c, nor
+    in a batch whose rows are that far away for the most part: there the function has changed.
     """
 
     def __init__(self, n_outputs: int, scale: np.ndarray | None = None, robust: bool = False):
@@ -138,7 +140,12 @@ class Gaussian(ForAllMembers):
         ratio /= var_z + noise_var
         if not np.maximum.reduce(ratio, axis=None) > 1:  # nearly always
             return value, noise_var
-        return value, noise_var * np.maximum(ratio, ONE[ratio.dtype.char])
+        one = ONE[ratio.dtype.char]
+        ratio = np.maximum(ratio, one)
+        if ratio.shape[-1] > 1:
+            jumps = np.mean(ratio > one, axis=-1, keepdims=True) > RARE
+            ratio = np.where(jumps, one, ratio)
+        return value, noise_var * ratio
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import make_network, with_ones
+from helpers import calibrate, make_network, with_ones
 from scipy import stats
 
 from sktagi.engine import calibration
@@ -12,7 +12,6 @@ from sktagi.engine.calibration import (
     SPREADS,
     TEMPERATURES,
     Case,
-    calibrate,
     errors_of,
     score_noise,
 )
@@ -221,7 +220,7 @@ def test_variances_grow_with_few_rows(members, monkeypatch):
 def test_variances_of_n_rows_are_those_of_a_student_distribution(n, monkeypatch):
     """As far as the noise that they have found is trusted; many are trusted fully."""
     monkeypatch.setattr(calibration, "OPTIMISM", 0.0)
-    monkeypatch.setattr(calibration, "CLEAR_GAIN", 1e9)  # the temperature is 1
+    monkeypatch.setattr(calibration, "GAIN_OF_HALVING", 1e9)  # the temperature is 1
     net, data, validation = made(1, n=n)
     calibrate(net, data, validation)
     grown = (stats.t(n).var() - 1) * n**2 / (100 + n**2)
@@ -262,11 +261,20 @@ def test_the_noise_that_few_rows_speak_for_is_trusted_little(monkeypatch):
         assert np.log(scale) == pytest.approx(np.log(expected), rel=0.2)
 
 
-def test_the_choice_is_the_highest_temperature_without_a_clear_loss(monkeypatch):
+def test_each_halving_of_the_temperature_must_gain():
+    halvings = -np.log2(TEMPERATURES)
+    for gain, chosen in ((0.9, 0), (1.1, len(halvings) - 1)):
+        assert calibration._best_temperature(gain * halvings[:, None]) == chosen
+    some = np.minimum(2 * halvings, 6)[:, None]  # nothing is gained after three
+    assert calibration._best_temperature(some) == 3
+    assert calibration._best_temperature(np.hstack([some, -some])) == 0  # of all targets together
+
+
+def test_the_temperature_is_lowered_as_far_as_each_halving_gains(monkeypatch):
     monkeypatch.setattr(calibration, "OPTIMISM", 0.0)
     chosen = {}
     for gain in (0.0, 1e9):
-        monkeypatch.setattr(calibration, "CLEAR_GAIN", gain)
+        monkeypatch.setattr(calibration, "GAIN_OF_HALVING", gain)
         net, data, validation = made(1, n=400, noise=0.05, sure=1.0)
         calibrate(net, data, validation)
         chosen[gain] = net.calibration.temperature
@@ -296,6 +304,7 @@ def test_each_target_is_calibrated_by_the_rows_that_observe_it(monkeypatch):
     Temperature and spread are one for all targets: here they are 1.
     """
     monkeypatch.setattr(calibration, "CLEAR_GAIN", 1e9)
+    monkeypatch.setattr(calibration, "GAIN_OF_HALVING", 1e9)
     net, data, validation = two_targets(spread=0.02)
     data.y[np.random.default_rng(0).random(600) < 0.5, 1] = np.nan
     both = net.copy()

@@ -178,6 +178,18 @@ def test_an_outlier_has_the_site_of_a_row_of_less_weight(dtype):
     assert variance.dtype == dtype
 
 
+def test_rows_that_are_far_away_all_together_are_no_outliers():
+    """Where a function jumps, they tell how it goes on."""
+    model, noise = Gaussian(2, robust=True), np.full((2, 1), 0.25)
+    zeros, var_z = np.zeros((2, 4)), np.full((2, 4), 0.75)
+    z = np.array([[50.0, 60.0, 70.0, 80.0], [0.0, 0.0, 0.0, 80.0]])
+    _, variance = model.sites(zeros, var_z, z, noise)
+    np.testing.assert_array_equal(variance[0], 0.25)
+    np.testing.assert_allclose(variance[1], [0.25, 0.25, 0.25, 0.25 * (80 / OUTLYING) ** 2])
+    alone = model.sites(zeros[:, :1], var_z[:, :1], z[:, :1], noise)[1]
+    assert alone[0, 0] > 0.25  # of one row nobody can tell
+
+
 def test_sites_without_an_outlier_have_the_noise_itself():
     model, noise = Gaussian(1, robust=True), np.array([[0.25]])
     _, variance = model.sites(np.zeros((1, 3)), np.ones((1, 3)), np.ones((1, 3)), noise)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import assert_same_posterior, make_network, make_rows
+from helpers import assert_same_posterior, calibrate, make_network, make_rows
 from scipy import optimize, stats
 
-from sktagi.engine.calibration import calibrate
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.noise_network import draw_noise_network
 from sktagi.engine.predicting import predict_moments
