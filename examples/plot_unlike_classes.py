@@ -76,7 +76,7 @@ fig, axes = plt.subplots(2, 3, figsize=(9, 5.2), height_ratios=[1, 2], constrain
 for (image_ax, ax), (kind, X) in zip(axes.T, kinds.items(), strict=True):
     image_ax.imshow(X[0].reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
     image_ax.set_title(kind)
-    image_ax.set_axis_off()
+    image_ax.set(xticks=[], yticks=[], ylabel="8 pixels")
     ClassProbabilityDisplay.from_estimator(models["TAGIClassifier"], X, ax=ax)
 plt.show()
 
