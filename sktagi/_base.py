@@ -343,7 +343,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             raise ValueError("covariance_type must be as in the fit that is continued.")
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
-        net.activation = ACTIVATIONS[self.activation]
+        if ACTIVATIONS[self.activation] is not net.activation:
+            raise ValueError("activation must be as in the fit that is continued.")
         if not self._noise_may_vary:
             net.noise_net = None
         net.noise_is_learned = self._learns_noise(net.outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -15,10 +15,8 @@ __all__ = ["check_params", "hidden_sizes"]
 
 def hidden_sizes(value: Any) -> tuple[int, ...]:
     """Return ``hidden_layer_sizes`` as a tuple; one integer means one hidden layer."""
-    try:
-        sizes = list(value)
-    except TypeError:
-        sizes = [value]
+    is_sequence = isinstance(value, (Sequence, np.ndarray)) and np.ndim(value) == 1
+    sizes = list(value) if is_sequence else [value]
     if not all(_is_int(size, 1) for size in sizes):
         _refuse("hidden_layer_sizes", value, "a sequence of integers >= 1 (empty: a linear model)")
     return tuple(int(size) for size in sizes)

@@ -15,7 +15,7 @@ NOT_BOOL = [0, 1, "True", None, NAN, []]
 WRONG = {
     "hidden_layer_sizes": [
         0, -3, True, 2.0, NAN, None, "50", "ab", (0,), (5, -1), (5, 2.5), (5, True), (NAN,),
-        [[3, 4]], np.array([3.0]), {"a": 1}, (5, "5"), (5, None),
+        [[3, 4]], np.array([3.0]), {"a": 1}, (5, "5"), (5, None), {5}, {5: 5},
     ],
     "activation": ["sigmoid", "", None, 1, True, np.tanh, ["relu"], "ReLU"],
     "sigma_v": [*NOT_POSITIVE, None, "Auto", "learned", [0.1, 0.2]],
@@ -79,6 +79,11 @@ def assert_refused(model, name, **first):
 def test_every_parameter_is_tested():
     assert set(WRONG) | set(WRONG_REGRESSOR) == set(TAGIRegressor().get_params())
     assert set(WRONG) | set(WRONG_CLASSIFIER) == set(TAGIClassifier().get_params())
+
+
+def test_units_that_can_be_read_only_once_are_refused():
+    """A second reading would find a linear model."""
+    assert_refused(TAGIRegressor(hidden_layer_sizes=map(int, [5])), "hidden_layer_sizes")
 
 
 @pytest.mark.parametrize(("name", "value"), cases(WRONG | WRONG_REGRESSOR))

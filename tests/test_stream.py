@@ -481,3 +481,15 @@ def test_threads_may_predict_at_once():
             together = list(pool.map(lambda part: model.predict(part, return_std=True), parts))
             for one, other in zip(alone, together, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+@both
+def test_a_changed_activation_is_refused(estimator):
+    X, y = make_stream(100)
+    model = stream(estimator(**PLAIN), X, y, 50)
+    before = model.coefs_
+    with pytest.raises(ValueError, match="activation must be as in the fit that is continued"):
+        model.set_params(activation="tanh").partial_fit(X, y)
+    for mine, theirs in zip(model.coefs_, before, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    model.set_params(activation="relu").partial_fit(X, y)

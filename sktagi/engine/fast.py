@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Protocol
+from threading import RLock
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -114,8 +115,44 @@ class HasMeans(Protocol):
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # takes milliseconds to find the libraries
+def _libraries() -> list[Any]:
+    """Return the BLAS libraries of the process; it takes milliseconds to find them."""
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+class _OneThread:
+    """A context in which BLAS uses one thread, in the whole process.
+
+    Several threads may be in such a context at once: the first that enters saves the number of
+    threads, the last that leaves restores it. An interrupt that comes before the body of ``with``
+    has begun leaves the context with nobody who would leave it: then it ends with its object.
+    """
+
+    _lock = RLock()  # an object may end in a thread that holds it
+    _inside: ClassVar[set[int]] = set()
+    _before: ClassVar[list[tuple[Any, int]]] = []  # libraries, and their number of threads
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside.add(id(self))
+            if not self._before:  # saved as a whole before anything changes
+                _OneThread._before = [(lib, lib.get_num_threads()) for lib in _libraries()]
+            for library, n_threads in self._before:
+                if n_threads != 1:
+                    library.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside.discard(id(self))
+            if not self._inside:
+                for library, n_threads in self._before:
+                    if n_threads != 1:
+                        library.set_num_threads(n_threads)
+                _OneThread._before = []
+
+    def __del__(self) -> None:
+        if id(self) in self._inside or (self._before and not self._inside):
+            self.__exit__()
 
 
 def threads_for_layers(layers: Sequence[HasMeans], n_rows: int) -> AbstractContextManager[Any]:
@@ -125,7 +162,7 @@ def threads_for_layers(layers: Sequence[HasMeans], n_rows: int) -> AbstractConte
     largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
     if _is_work(largest, n_rows):
         return nullcontext()
-    return _controller().limit(limits=1, user_api="blas")
+    return _OneThread()
 
 
 def threads_for_rows(largest: int, n_rows: int) -> AbstractContextManager[Any]:
@@ -134,7 +171,7 @@ def threads_for_rows(largest: int, n_rows: int) -> AbstractContextManager[Any]:
     ``largest`` is the number of parameters of the largest layer.
     """
     if 2 < n_rows < MANY_ROWS and _is_work(largest, n_rows):
-        return _controller().limit(limits=1, user_api="blas")
+        return _OneThread()
     return nullcontext()
 
 

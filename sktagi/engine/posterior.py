@@ -227,6 +227,9 @@ class Network:
             highest = np.maximum.reduce(layer.var, axis=None)
             if not (lowest > 0 and highest < np.inf and np.isfinite(layer.mu).all()):
                 return False
+        noise = self.noise_var
+        if not (np.minimum.reduce(noise, axis=None) >= 0 and np.isfinite(noise).all()):
+            return False
         return self.noise_net is None or self.noise_net.net.is_sound()
 
 

@@ -1,5 +1,7 @@
 """Typed scalars, memory used again, products; BLAS threads, all of them given back."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from helpers import DTYPES, make_network, make_rows
@@ -133,4 +135,39 @@ def test_a_joint_batch_of_a_wide_network_factors_in_one_thread(given, monkeypatc
     net, data = make_network([3, 20, 1]), make_rows(12, 3)
     Learner(net, Settings(6)).learn(data, np.arange(12)[None])
     assert seen == [[1] * len(given)] * 2
+    assert blas_threads() == given
+
+
+def test_threads_that_fit_at_once_give_all_back(given):
+    """The first in saves, the last out restores, in whatever order they come and go."""
+    layers = make_network([3, 50, 1]).layers
+    first, second, third = (threads_for_layers(layers, 10) for _ in range(3))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    third.__enter__()
+    second.__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    third.__exit__(None, None, None)
+    assert blas_threads() == given
+
+
+def test_fits_in_several_threads_leave_the_process_as_it_was(given):
+    def fit(seed):
+        net, data = make_network([3, 20, 1], seed=seed), make_rows(60, 3)
+        with threads_for_layers(net.layers, 10):
+            Learner(net, Settings(10)).learn(data, np.arange(60)[None])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(fit, range(40)))
+    assert blas_threads() == given
+
+
+def test_a_context_that_nobody_leaves_ends_with_its_object(given):
+    """An interrupt between entering and the body of with."""
+    context = threads_for_layers(make_network([3, 50, 1]).layers, 10)
+    context.__enter__()
+    assert set(blas_threads()) == {1}
+    del context
     assert blas_threads() == given

@@ -398,3 +398,11 @@ def test_variance_of_the_mean_is_that_of_the_mixture_with_less_spread(spread):
     np.testing.assert_allclose(net.variance_of_mean(mu, var), expected, rtol=1e-12)
     expected = 0.25 * var.mean(axis=0) + spread * between
     np.testing.assert_allclose(net.variance_of_mean(mu, var, learned=True), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_noise_must_be_sound_too(bad):
+    net = make_network([2, 3, 1], members=2)
+    assert net.is_sound()
+    net.noise_var[1] = bad
+    assert not net.is_sound()
