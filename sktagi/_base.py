@@ -506,7 +506,11 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _with_class_weight(
         self, y: np.ndarray, weight: np.ndarray, *, incremental: bool
     ) -> np.ndarray:
-        """Return the weights of rows times those of their classes."""
+        """Return the weights of rows to learn times those of their classes, which these tell."""
+        return weight
+
+    def _times_class_weight(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the weights of rows times those of their classes, which are known."""
         return weight
 
     def _validate_rows(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length
+from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -153,9 +153,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: a dict of labels, in which classes
-        that are not there have 1, or ``"balanced"``, ``n_samples / (n_classes * count)``.
-        Probabilities are then those of classes weighted so. ``partial_fit`` takes no
-        ``"balanced"``, as it does not know all rows.
+        that are not there have 1, or ``"balanced"``, ``n_samples / (n_classes * count)``, where
+        rows count as their ``sample_weight``. Probabilities are then those of classes weighted so.
+        ``partial_fit`` takes no ``"balanced"``, as it does not know all rows.
 
     shuffle : bool, default=True
         Shuffle the rows in each epoch. ``partial_fit`` never does.
@@ -449,9 +449,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
             Class labels, or an indicator matrix as y was.
         """
-        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
+        check_is_fitted(self)
         if self._is_multilabel:
-            return (log_proba > np.log(0.5)).astype(int)
+            return (self.predict_proba(X, False, X_std, X_cov) > 0.5).astype(int)
+        log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         return self.classes_[log_proba.argmax(axis=1)]
 
     @overload
@@ -627,8 +628,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Accuracy, in [0, 1].
         """
         if self._is_multilabel:
-            labels = self._check_indicator(y)
-            right = (self.predict(X) == labels).all(axis=1)
+            predicted = self.predict(X)
+            labels = self._check_labels(y, predicted)
+            right = (predicted == labels).all(axis=1)
         else:
             predicted = self.predict_log_proba(X).argmax(axis=1)
             labels = column_or_1d(as_labels(y))
@@ -672,8 +674,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         """
         log_proba = self.predict_log_proba(X, X_std=X_std, X_cov=X_cov)
         if self._is_multilabel:
-            labels = self._check_indicator(y)
-            check_consistent_length(log_proba, labels)
+            labels = self._check_labels(y, log_proba)
             log_other = np.log(-np.expm1(np.minimum(log_proba, -np.finfo(log_proba.dtype).eps)))
             chosen = np.where(labels > 0, log_proba, log_other).sum(axis=1)
         else:
@@ -724,6 +725,17 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             )
         return y.astype(np.float64)
 
+    def _check_labels(self, y: Any, predicted: np.ndarray) -> np.ndarray:
+        """Return an indicator matrix that fits to predictions."""
+        y = self._check_indicator(y)
+        check_consistent_length(predicted, y)
+        self._check_n_labels(y)
+        return y
+
+    def _check_n_labels(self, y: np.ndarray) -> None:
+        if y.shape[1] != len(self.classes_):
+            raise ValueError(f"y has {y.shape[1]} labels, {len(self.classes_)} are fitted.")
+
     def _validate_targets(
         self, y: np.ndarray, *, first: bool, incremental: bool, classes: Any
     ) -> np.ndarray:
@@ -761,8 +773,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             )
         if first:
             self.classes_ = columns
-        elif len(columns) != len(self.classes_):
-            raise ValueError(f"y has {len(columns)} labels, {len(self.classes_)} are fitted.")
+        else:
+            self._check_n_labels(y)
         return y
 
     @staticmethod
@@ -779,24 +791,33 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     ) -> np.ndarray:
         if self.class_weight is None:
             return weight
-        if not incremental:  # of the rows to learn, for those that are held out too
-            self._class_weights = self._weights_of_classes(y)
-        elif isinstance(self.class_weight, str):
-            if not hasattr(self, "_class_weights"):
-                raise ValueError(
-                    "class_weight='balanced' is for fit, which knows all rows: for partial_fit or "
-                    "fit_shards, give a dict, as "
-                    "sklearn.utils.class_weight.compute_class_weight finds it."
-                )
-        else:
-            self._class_weights = self._weights_of_classes(y)
-        return weight * self._class_weights[y]
+        if incremental and isinstance(self.class_weight, str):
+            raise ValueError(
+                "class_weight='balanced' is for fit, which knows all rows: for partial_fit or "
+                "fit_shards, give a dict, as "
+                "sklearn.utils.class_weight.compute_class_weight finds it."
+            )
+        self._class_weights = self._weights_of_classes(y, weight)
+        return self._times_class_weight(y, weight)
 
-    def _weights_of_classes(self, y: np.ndarray) -> np.ndarray:
-        """Return the weight of each class; y are class numbers."""
+    def _times_class_weight(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        if self.class_weight is None:
+            return weight
+        with np.errstate(over="ignore"):
+            weight = weight * self._class_weights[y]
+        if not np.isfinite(weight).all():
+            raise ValueError("class_weight times sample_weight is too large for a row.")
+        if not weight.any():
+            raise ValueError("class_weight leaves no row with a positive weight.")
+        return weight
+
+    def _weights_of_classes(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the weight of each class; y are class numbers, with weights of their rows."""
         if isinstance(self.class_weight, str):
-            counts = np.bincount(y, minlength=len(self.classes_))
-            return len(y) / (len(self.classes_) * np.maximum(counts, 1))
+            counts = np.bincount(y, weight / weight.max(), minlength=len(self.classes_))
+            occurs = counts > 0
+            counts = np.where(occurs, counts, 1)
+            return counts[occurs].sum() / (np.count_nonzero(occurs) * counts)
         assert self.class_weight is not None
         labels = self.classes_.tolist()
         given = dict(self.class_weight)
@@ -863,6 +884,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             calibrate_classes(net, held, unknown)
         else:
             net.calibration = class_calibration(net, unknown=unknown)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
     @property
     def _class_model(self) -> ClassModel:

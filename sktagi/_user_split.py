@@ -71,7 +71,7 @@ class UserSplit(NamedTuple):
         except ValueError as error:
             raise ValueError(f"X_val and y_val do not fit X and y: {error}") from error
         weight = check_weight(self.sample_weight_val, X.shape[0], "sample_weight_val")
-        weight = estimator._with_class_weight(y, weight, incremental=True)
+        weight = estimator._times_class_weight(y, weight)
         if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y_val", weight)
         X = X.astype(data.X.dtype)

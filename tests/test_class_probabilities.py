@@ -1,6 +1,7 @@
 """Class probabilities, what is not known of them, weights of classes, codings, several labels."""
 
 import pickle
+import tracemalloc
 from copy import deepcopy
 
 import numpy as np
@@ -227,6 +228,23 @@ def test_many_classes_are_learned():
     assert model.log_likelihood(X, y) > -0.5
 
 
+def test_independent_batches_of_many_classes_need_little_memory():
+    """One covariance of the rows serves all classes where the sum of rows would overshoot."""
+    X, y = blobs(40, n=4)
+    model = TAGIClassifier(
+        n_members=4, max_iter=2, batch_size=160, batch_inference="independent", random_state=0,
+        early_stopping=False,
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 40 * 160**2 * 8 / 2  # half of a matrix for each class
+    assert model.score(X, y) > 1.5 / 40
+
+
 # Weights of classes
 
 
@@ -262,6 +280,38 @@ def test_class_weight_in_a_stream_is_a_dict():
     expected = TAGIClassifier(**SETTINGS)
     expected.partial_fit(X, y, [0, 1], np.where(y, 3.0, 1.0))
     np.testing.assert_allclose(weighted.predict_proba(X), expected.predict_proba(X), rtol=1e-9)
+
+
+def test_balanced_weights_never_continue_in_a_stream():
+    X, y = blobs(3, spread=1.5)
+    for before in ("balanced", {0: 5.0}):
+        model = TAGIClassifier(**SETTINGS, class_weight=before).fit(X, y)
+        with pytest.raises(ValueError, match="class_weight='balanced'"):
+            model.set_params(class_weight="balanced").partial_fit(X, y)
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_balanced_weights_count_rows_as_they_weigh(times):
+    X, y = blobs(3, spread=1.5)
+    weight = np.where(np.arange(len(y)) < 50, times, 1)
+    rows = np.repeat(np.arange(len(y)), weight)
+    params = {**SETTINGS, "class_weight": "balanced", "batch_size": 1000, "shuffle": False}
+    model = TAGIClassifier(**params).fit(X, y, weight)
+    expected = TAGIClassifier(**params).fit(X[rows], y[rows])
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), rtol=1e-8)
+
+
+def test_weights_that_leave_nothing_are_refused():
+    X, y = blobs(3)
+    with pytest.raises(ValueError, match="class_weight leaves no row"):
+        TAGIClassifier(class_weight={0: 0, 1: 0, 2: 0}).fit(X, y)
+    with pytest.raises(ValueError, match="class_weight times sample_weight"):
+        TAGIClassifier(class_weight={0: 1e300}).fit(X, y, np.full(len(y), 1e20))
+    model = TAGIClassifier(**SETTINGS, class_weight={2: 0.0}).partial_fit(X, y, range(3))
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="class_weight leaves no row"):
+        model.partial_fit(X[y == 2], y[y == 2])
+    np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
 def test_a_class_that_has_no_weight_is_not_learned():
@@ -347,6 +397,21 @@ def test_several_labels_in_all_ways(how):
     np.testing.assert_array_equal(again.predict_proba(given), proba)
 
 
+def test_labels_of_another_number_are_not_scored():
+    X, Y = labelled(100)
+    model = TAGIClassifier(**{**SETTINGS, "max_iter": 2}).fit(X, Y)
+    for score in (model.score, model.log_likelihood):
+        for n_labels in (1, 2):
+            with pytest.raises(ValueError, match=f"y has {n_labels} labels, 4 are fitted"):
+                score(X, Y[:, :n_labels])
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            score(X, Y[:10])
+
+
+def test_tags_say_that_there_may_be_several_labels():
+    assert TAGIClassifier().__sklearn_tags__().classifier_tags.multi_label
+
+
 def test_several_labels_in_a_stream():
     X, Y = labelled(400)
     model = TAGIClassifier(**SETTINGS)
@@ -420,5 +485,16 @@ def test_calibrations_of_shards_meet_in_the_middle():
     merged = merge(parts)._net.calibration
     assert merged.slope == pytest.approx(np.sqrt(np.prod(slopes)))
     np.testing.assert_allclose(
-        merged.slope_scores, sum(part._net.calibration.slope_scores for part in parts)
+        merged.slope_scores, np.mean([p._net.calibration.slope_scores for p in parts], axis=0)
     )
+
+
+def test_scores_of_slopes_do_not_grow_by_merging():
+    X, y = blobs(3, spread=1.0)
+    start = TAGIClassifier(**SETTINGS).fit(X, y)
+    before = start._net.calibration
+    again = start
+    for _ in range(5):
+        again = merge([deepcopy(fork(again)) for _ in range(3)])
+    np.testing.assert_allclose(again._net.calibration.slope_scores, before.slope_scores)
+    assert again._net.calibration.slope == pytest.approx(before.slope)

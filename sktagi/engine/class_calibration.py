@@ -16,7 +16,7 @@ The slope that is nearest to 1 between the two is taken. Few rows say little: th
 has a Gaussian prior around zero. One member alone has one slope, its own.
 
 In a stream, every row is predicted by all members before it is learned: slopes are scored by these
-predictions of the mixture, the newest most.
+predictions of the mixture, the newest most. After a fit, it begins with the slope found there.
 
 Far from the data, the variance of an output grows no faster than the square of its mean, so that
 probabilities would stay what they are at the edge of the data. A row whose variance is more than
@@ -78,8 +78,10 @@ def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
     places.change(with_disagreement, places.ask(spread_sums))
     scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
     lowest, highest = np.sort([best_slope(of_bound) for of_bound in scores])
+    slope = float(np.clip(1, lowest, highest))
     log_var, weight = places.ask(sum_log_variances)
-    net.calibration = class_calibration(net, float(np.clip(1, lowest, highest)), unknown)._replace(
+    start = scores_around(slope, scores.mean(axis=0) * min(1, HALF_LIFE / weight))
+    net.calibration = class_calibration(net, slope, unknown, start)._replace(
         usual_var=float(np.exp(log_var / weight))
     )
 
@@ -129,9 +131,26 @@ def best_slope(scores: np.ndarray) -> float:
     total = scores - 0.5 * np.square(log_slope / PRIOR_STD)
     top = int(np.clip(total.argmax(), 1, len(SLOPES) - 2))
     below, here, above = total[top - 1 : top + 2]
-    curvature = min(below - 2 * here + above, -np.finfo(np.float64).tiny)
-    step = np.clip(0.5 * (below - above) / curvature, -1, 1)  # the top of a parabola
+    curvature, step = below - 2 * here + above, 0.0
+    if abs(below - above) < -2 * curvature:
+        step = 0.5 * (below - above) / curvature  # the top of a parabola
+    elif below != above:
+        step = np.sign(above - below)
     return float(np.exp(log_slope[top] + step * (log_slope[1] - log_slope[0])))
+
+
+def scores_around(slope: float, scores: np.ndarray) -> np.ndarray:
+    """Return scores (slopes,) of which ``slope`` is the best, as sure of it as ``scores`` are.
+
+    A stream begins with them after a fit: its first rows do not forget what was found.
+    """
+    log_slope = np.log(SLOPES)
+    distance = log_slope - math.log(slope)
+    near = int(np.clip(np.abs(distance).argmin(), 1, len(SLOPES) - 2))
+    below, here, above = scores[near - 1 : near + 2]
+    curvature = max(2 * here - below - above, 0) / (log_slope[1] - log_slope[0]) ** 2
+    prior = np.square(log_slope / PRIOR_STD) - np.square(distance / PRIOR_STD)
+    return 0.5 * (prior - curvature * np.square(distance))
 
 
 def share_unknown(half_life: float | None, n_rows: float, n_epochs: int) -> float:

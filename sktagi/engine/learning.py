@@ -159,14 +159,15 @@ class Learner:
         if batch.noise_ratio is not None:
             noise_var = noise_var * batch.noise_ratio
         sites = net.outputs.sites(mu_z, var_z, batch.value, noise_var)
+        one_factor = net.outputs.shares_factor
         if self._work is None or tape.n_rows == 1:
             message = independent(mu_z, var_z, sites, batch.observed_weight, tape.message)
         elif self.settings.joint:
             hidden = hidden_covariance(layers, tape, self._work)
-            jointly = joint_with_one_factor if net.outputs.shares_factor else joint_of_batch
+            jointly = joint_with_one_factor if one_factor else joint_of_batch
             message = jointly(layers, tape, batch, sites, self._work, hidden)
         else:
-            message = guarded(layers, tape, batch, sites, self._work)
+            message = guarded(layers, tape, batch, sites, self._work, one_factor=one_factor)
         if net.noise_is_learned:
             moment = noise_moment(message, sites[1], batch.observed_weight)
             if sites[1] is not noise_var:  # an outlier counts less here, too

@@ -74,7 +74,7 @@ def _merge_calibrations(nets: Sequence[Network]) -> Calibration | None:
         _middle([a.spread for a in found]),
         _middle([a.slope for a in found]),
         _middle([a.unknown for a in found]),
-        np.sum(scores, axis=0) if scores else None,
+        np.mean(scores, axis=0) if scores else None,  # all have those of the start
         _middle(usual) if usual else None,
     )
 

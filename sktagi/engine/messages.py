@@ -267,12 +267,19 @@ def _choose(values: np.ndarray, at: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def guarded(
-    layers: Sequence[Layer], tape: Tape, batch: Batch, sites: Sites, work: Workspace
+    layers: Sequence[Layer],
+    tape: Tape,
+    batch: Batch,
+    sites: Sites,
+    work: Workspace,
+    *,
+    one_factor: bool = False,
 ) -> Message:
     """Return what the rows say alone, or jointly of the outputs where the sum would overshoot.
 
     The sum of what each row would do alone goes too far where rows say the same thing. It cannot
-    unless the leverages of an output sum to more than 2.
+    unless the leverages of an output sum to more than 2. With ``one_factor``, one covariance matrix
+    serves all outputs.
     """
     last = tape.units[-1]
     alone = independent(last.mu_z, last.var_z, sites, batch.observed_weight, tape.message)
@@ -284,7 +291,10 @@ def guarded(
     asked = _overshoots(layers, tape, hidden, alone, work)
     if not asked.any():
         return alone
-    together = joint_of_batch(layers, tape, batch, sites, work, hidden, asked)
+    if one_factor:
+        together = joint_with_one_factor(layers, tape, batch, sites, work, hidden)
+    else:
+        together = joint_of_batch(layers, tape, batch, sites, work, hidden, asked)
     return Message(*(np.where(asked, *parts) for parts in zip(together, alone, strict=True)))
 
 

@@ -52,6 +52,8 @@ class Labels(ForAllMembers):
         dtype = mu_z.dtype
         mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)  # differences of moments
         scale_var = self.probit_scale**2 + np.asarray(noise_var)
-        ratio = np.clip(probit_ratio(mu_z, var_z, scale_var), -37, 37)  # Phi stays above zero
+        # Of the label or of its absence, whichever is less probable and known to more digits; Phi
+        # stays above zero.
+        ratio = np.maximum(-np.abs(probit_ratio(mu_z, var_z, scale_var)), -37)
         log_r = log_moment_ratio(ratio, unknown * var_z, scale_var)
         return np.exp(log_ndtr(ratio) + 0.5 * np.log(np.expm1(log_r) + 1e-300)).astype(dtype)

@@ -19,6 +19,7 @@ from sktagi.engine.class_calibration import (
     share_unknown,
 )
 from sktagi.engine.held_out import predict_held_out
+from sktagi.engine.multilabel import Labels
 from sktagi.engine.rows import Rows
 from sktagi.engine.softmax import Softmax
 from sktagi.engine.tree import ClassTree
@@ -85,6 +86,11 @@ def test_members_that_disagree_keep_the_slope_between_two_bounds():
     places = HeldOutHere(held)
     calibrate_classes(net, places, 0.1)
     scores = score_slopes(places.held, net.outputs, np.zeros((1, 1)))
+    held = places.held
+    log_lik = net.outputs.log_likelihood(
+        SLOPES[3] * held.mean, held.var_z[0] + held.disagreement, held.y
+    )
+    assert scores[1, 3] == pytest.approx(log_lik.sum(), rel=1e-9)
     alone, together = (best_slope(part) for part in scores)
     assert alone < 0.9 < together
     assert net.calibration.slope == np.clip(1, alone, together)
@@ -95,6 +101,15 @@ def test_the_best_slope_is_the_top_of_a_parabola():
     for top in (-0.9, -0.11, 0.3, 1.0):
         scores = -1e6 * (log_slope - top) ** 2  # so many rows that the prior does not matter
         assert np.log(best_slope(scores)) == pytest.approx(top, abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e300, -1e300, 1e20, 1e-320])
+def test_scores_of_any_shape_have_a_best_slope(size):
+    log_slope = np.log(SLOPES)
+    for scores in (size * np.exp(log_slope), size * log_slope**2, size * np.sin(9 * log_slope)):
+        with np.errstate(all="raise", under="ignore"):
+            found = best_slope(scores)
+        assert SLOPES[0] <= found <= SLOPES[-1]
 
 
 def test_only_rows_far_from_the_data_have_a_larger_variance():
@@ -117,6 +132,21 @@ def test_the_share_that_is_unknown_is_that_of_evidence_beside_rows():
 
 
 # Streams
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 1.8])
+def test_a_stream_after_a_fit_begins_with_the_slope_that_was_found(slope):
+    net, few = network_of_signs(), network_of_signs()
+    found = calibrated(net, rows_of_signs(3000, slope)).slope
+    start = calibrated(few, rows_of_signs(20, slope)).slope
+    assert best_slope(net.calibration.slope_scores) == pytest.approx(found, rel=1e-9)
+    assert best_slope(few.calibration.slope_scores) == pytest.approx(start, rel=1e-9)
+    wrong = np.array([[[[0.6]]], [[[0.01]]]])  # a prediction of the other class
+    for started in (net, few):
+        learn_slope(started, wrong, np.array([1]), np.ones(1), 1)
+    # What many rows have found is moved less by one row.
+    assert net.calibration.slope == pytest.approx(found, rel=0.2)
+    assert np.log(few.calibration.slope / start) < np.log(net.calibration.slope / found)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -165,3 +195,29 @@ def test_the_score_of_a_stream_is_that_of_the_mixture_as_predicted():
     found = learn_slope(net, np.stack([mu, var]), y, np.ones(10), 10)
     proba = np.exp(Softmax(4).log_proba(1.7 * mu, var)).mean(axis=0)
     assert found == pytest.approx(np.log(proba[y, np.arange(10)]).mean(), rel=1e-12)
+
+
+def test_the_score_of_a_stream_knows_noise_and_rows_far_from_the_data():
+    net = make_network([2, 4], members=3, outputs=Softmax(4))
+    net.noise_var[...] = 0.5
+    net.calibration = class_calibration(net, slope=1.7)._replace(usual_var=0.001)
+    rng = np.random.default_rng(2)
+    mu, var = rng.normal(size=(3, 4, 10)), rng.uniform(0.1, 1, size=(3, 4, 10))
+    y = rng.integers(4, size=10)
+    found = learn_slope(net, np.stack([mu, var]), y, np.ones(10), 10)
+    total = var * far_from_data(var, 0.001) + 0.5
+    proba = np.exp(Softmax(4).log_proba(1.7 * mu, total)).mean(axis=0)
+    assert found == pytest.approx(np.log(proba[y, np.arange(10)]).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [ClassTree(2, is_probit=True), Softmax(2), Labels(1)], ids=["sign", "softmax", "label"]
+)
+def test_noise_of_the_outputs_is_in_their_sites(model):
+    """One row alone: an output with noise says what it would say with that variance in addition."""
+    n, mu, var = model.n_outputs, 0.3, 0.4
+    args = np.full((n, 1), mu), np.full((n, 1), var + 0.2), np.ones((n, 1))
+    target, noise = model.sites(args[0], np.full((n, 1), var), args[2], np.array(0.2))
+    expected, less = model.sites(*args, np.array(0.0))
+    np.testing.assert_allclose(target, expected, rtol=1e-9)
+    np.testing.assert_allclose(noise, less + 0.2, rtol=1e-9)

@@ -49,6 +49,17 @@ def test_std_agrees_with_sampling():
     np.testing.assert_allclose(Labels(3).proba_std(mu, var), sampled.std(axis=0), rtol=0.03)
 
 
+@pytest.mark.parametrize("unknown", [0.01, 1.0])
+def test_std_has_all_digits_whether_a_label_is_nearly_certain_or_nearly_excluded(unknown):
+    mu = np.linspace(-12, 12, 49)[None]
+    var = np.full_like(mu, 1.5)
+    model = Labels(1)
+    std = model.proba_std(mu, var, unknown=unknown)
+    np.testing.assert_allclose(std, std[:, ::-1], rtol=1e-12)
+    p = np.exp(model.log_proba(-np.abs(mu), var))
+    assert (std <= np.sqrt(p * (1 - p)) * (1 + 1e-9)).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extreme_outputs_are_finite(dtype):
     mu = np.array([[0, 1, -1, 50, -50, 1e8, -1e15]], dtype)

@@ -77,3 +77,13 @@ def test_second_moments_of_probabilities_agree_with_sampling(mu, var):
 def test_an_output_that_is_known_has_a_probability_that_is_known():
     ratio = np.linspace(-5, 5, 11)
     assert np.abs(log_moment_ratio(ratio, np.zeros(11), 1 / 9)).max() < 1e-9
+
+
+def test_a_sign_that_was_nearly_excluded_has_the_site_of_its_formula():
+    """Far below zero h + c is a series; in float64 the difference still has some digits there."""
+    c, var, scale_var = -np.linspace(30.5, 60, 20), 1.0, 0.5
+    root = np.sqrt(scale_var + var)
+    target, noise = probit_sites(c * root, np.full(20, var), np.ones(20), np.array(scale_var))
+    h = np.exp(stats.norm.logpdf(c) - stats.norm.logcdf(c))
+    np.testing.assert_allclose((target - c * root) / root, 1 / (h + c), rtol=5e-5)
+    np.testing.assert_allclose(noise, (scale_var + var) / (h * (h + c)) - var, rtol=5e-5)

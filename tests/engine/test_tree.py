@@ -239,3 +239,20 @@ def test_leading_axes_are_networks():
         alone = moment(mu, var)
         stacked = moment(*(np.stack([a[:, :3], a[:, 3:]]) for a in (mu, var)))
         np.testing.assert_allclose(np.hstack([*stacked]), alone, rtol=1e-13)
+
+
+def test_a_tree_with_an_order_is_one_of_renamed_classes():
+    rng = np.random.default_rng(0)
+    order = np.stack([np.arange(6), [2, 3, 4, 0, 5, 1]])  # the second is not its own inverse
+    plain, tree = ClassTree(6), ClassTree(6, order=order)
+    mu, var = rng.normal(size=(2, plain.n_outputs, 6)), rng.uniform(0.1, 1, (2, plain.n_outputs, 6))
+    y = np.arange(6)
+    for member, leaves in enumerate(order):
+        expected = plain.log_proba(mu[member], var[member])[leaves]
+        np.testing.assert_allclose(tree.log_proba(mu, var)[member], expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            tree.log_likelihood(mu, var, y)[member, 0], expected[y, y], rtol=1e-9
+        )
+        found = tree.targets(np.stack([y, y]), np.float64)
+        for mine, theirs in zip(found, plain.targets(leaves[y], np.float64), strict=True):
+            np.testing.assert_array_equal(mine[member], theirs)
