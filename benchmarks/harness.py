@@ -30,17 +30,16 @@ from threadpoolctl import threadpool_limits
 import sktagi
 from sktagi.metrics import gaussian_log_likelihood, interval_coverage
 
-__all__ = ["add_run_options", "evaluate", "positive", "positive_number", "read", "run"]
+__all__ = ["add_run_options", "evaluate", "positive", "positive_number", "read", "run", "source"]
 
 
-def _source() -> str:
+def source(folder: Path = Path(sktagi.__file__).parent) -> str:
     """A fingerprint of the package's code: results of other code are not reused."""
-    folder = Path(sktagi.__file__).parent
     text = b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))
     return hashlib.sha256(text).hexdigest()[:12]
 
 
-OURS = {"sktagi": sktagi.__version__, "source": _source()}
+OURS = {"sktagi": sktagi.__version__, "source": source()}
 FIELDS = {"command", "job", "result", "versions"}  # of a record
 VERSIONS = {
     "numpy": np.__version__,

@@ -45,9 +45,9 @@ def make_model(
     if method == "default":
         return model.set_params(max_iter=epochs, n_members=members)
     return model.set_params(
-        sigma_v=sigma_v, batch_size=batch_size, batch_inference="independent", half_life=None,
-        n_members=1, validation_fraction=0.05, max_iter=1 if method == "one-epoch" else epochs,
-        n_iter_no_change=PATIENCE,
+        sigma_v=sigma_v, class_coding="tree", batch_size=batch_size, batch_inference="independent",
+        half_life=None, n_members=1, validation_fraction=0.05,
+        max_iter=1 if method == "one-epoch" else epochs, n_iter_no_change=PATIENCE,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The benchmarks' command line, on made-up data: runs, interrupts, resumes, reports, refuses."""
 
+import gzip
 import json
 import os
 import re
@@ -13,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.naive_bayes import GaussianNB
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import distribution_rows, floors, uci  # noqa: E402
+from benchmarks import classes_methods, classes_rows, distribution_rows, floors, uci  # noqa: E402
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -472,6 +474,138 @@ def test_inner_rows_are_not_among_the_test_rows_of_their_split(data, tmp_path):
         X, _, X_new, _ = distribution_rows.inner_rows(str(data), "boston", split)
         test_rows = {tuple(row) for row in all_X[tests[split]]}
         assert not test_rows & {tuple(row) for row in np.vstack([X, X_new])}
+
+
+class Quick(GaussianNB):
+    """In the place of classifiers that take longer, with all that is asked of ours."""
+
+    def predict_proba(self, X, return_std=False):
+        proba = super().predict_proba(X)
+        return (proba, np.full_like(proba, 0.01)) if return_std else proba
+
+
+@pytest.fixture
+def quick_classes(monkeypatch):
+    quick = {
+        name: method._replace(make=lambda seed, **params: Quick(), package="scikit-learn")
+        for name, method in classes_methods.METHODS.items()
+    }
+    monkeypatch.setattr(classes_methods, "METHODS", quick)
+    monkeypatch.setattr(classes_methods, "TAGIClassifier", Quick)
+    monkeypatch.setattr(classes_rows, "N_NEW", 200)
+    monkeypatch.setattr(classes_rows, "COUNTS", (3, 4, 100, 300))
+
+
+def class_table(folder: Path, name: str, n_rows: int = 90) -> None:
+    rng = np.random.default_rng(len(name))
+    numbers, words = rng.normal(size=n_rows), rng.choice(["a", "b", "c"], size=n_rows)
+    labels = np.where(numbers + (words == "a") > 0, "yes", "no")
+    columns = np.column_stack([numbers.astype(str), words, labels])
+    lines = ["number,word,label", *map(",".join, columns)]
+    (folder / "classes").mkdir(exist_ok=True)
+    with gzip.open(folder / "classes" / f"{name}.csv.gz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def test_classes_prints_tables_and_says_which_goals_are_met(quick_classes, tmp_path, capsys):
+    class_table(tmp_path, "small")
+    class_table(tmp_path, "another")
+    out = tmp_path / "results.jsonl"
+    command = ["classes", "--data", str(tmp_path), "--seeds", "2", "--out", str(out)]
+    main(command)
+    text = capsys.readouterr().out
+    for case in ("known", "tables", "order", "many", "unlike", "flips"):
+        assert re.search(rf"^{case}$", text, re.MULTILINE)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+    assert len(re.findall(r"^Goal: .*: (?:met|missed)", text, re.MULTILINE)) == 13
+    errors = {
+        name: np.mean([r["result"]["error"] for r in records(out)
+                       if (r["job"]["rows"], r["job"]["method"]) == (name, "sktagi")])
+        for name in ("another", "small")
+    }  # fmt: skip
+    for name, error in errors.items():
+        assert f"| {name} | {100 * error:.1f} % |" in text
+    n_fits = len(records(out))
+    main(command)  # every fit is in the file already
+    assert capsys.readouterr().out == text
+    assert len(records(out)) == n_fits
+    with pytest.raises(SystemExit, match="the case tables needs --data"):
+        main(["classes", "--cases", "tables", "--out", str(out)])
+    with pytest.raises(SystemExit, match="has no tables"):
+        main(
+            ["classes", "--cases", "tables", "--data", str(tmp_path / "classes"), "--out", str(out)]
+        )
+
+
+def test_classes_go_without_catboost_and_score_an_earlier_checkout(tmp_path, monkeypatch, capsys):
+    class_table(tmp_path, "small", n_rows=60)
+    monkeypatch.setattr(classes_methods, "find_spec", lambda name: None)
+    out = tmp_path / "results.jsonl"
+    main(["classes", "--data", str(tmp_path), "--cases", "tables", "--seeds", "1",
+          "--before", str(ROOT), "--out", str(out)])  # fmt: skip
+    text, err = capsys.readouterr()
+    assert "CatBoost is not installed, and is left out" in err
+    assert "mean error not above that before" in text
+    error = re.search(r"^\| error \|(.*)\n.*\n\| small \|(.*)$", text, re.MULTILINE)
+    names, cells = ([cell.strip() for cell in line.split("|")[:-1]] for line in error.groups())
+    assert cells[0] == cells[-1]  # the same code
+    assert names[0] == "sktagi"
+    assert names[-1] == "before"
+    assert "CatBoost" not in names
+    with pytest.raises(SystemExit, match="no checkout"):
+        main(["classes", "--cases", "order", "--before", str(tmp_path), "--out", str(out)])
+
+
+def test_folds_of_a_table_hold_each_row_once_and_text_becomes_columns(tmp_path, monkeypatch):
+    class_table(tmp_path, "small")
+    monkeypatch.setattr(classes_rows, "MOST_ROWS", 50)
+    folds = [classes_rows.rows_of(str(tmp_path), "small", fold) for fold in range(5)]
+    new = np.vstack([rows.X_new for rows in folds])
+    assert new.shape == (90, 4)
+    assert len(np.unique(new[:, 0])) == 90
+    assert set(np.unique(new[:, 1:])) == {0, 1}
+    assert (new[:, 1:].sum(axis=1) == 1).all()
+    for rows in folds:
+        assert len(rows.X) == 50
+        assert not set(rows.X[:, 0]) & set(rows.X_new[:, 0])
+        assert set(rows.y) == set(rows.y_new) == {0, 1}
+
+
+def test_labels_are_flipped_in_the_share_that_is_asked_for():
+    right = classes_rows.rows_of(None, "digits", 0)
+    wrong = classes_rows.rows_of(None, "digits", 0, wrong=0.1)
+    assert np.array_equal(right.X, wrong.X)
+    assert np.mean(right.y != wrong.y) == pytest.approx(0.1, abs=0.001)
+    assert np.array_equal(right.y_new, wrong.y_new)
+    assert set(wrong.y) == set(range(10))
+
+
+def test_permuted_labels_are_the_same_classes_under_other_names():
+    plain, permuted = (classes_rows.rows_of(None, "ordered", k) for k in (0, 3))
+    assert np.array_equal(plain.X, permuted.X)
+    assert len(set(zip(plain.y.tolist(), permuted.y.tolist(), strict=True))) == 16
+
+
+def test_calibration_error_is_that_of_all_rows_together():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1, size=200_000)
+    y = (rng.uniform(size=len(p)) > p).astype(int)  # class 0 with probability p
+    proba = np.column_stack([p, 1 - p])
+    found = classes_rows.score(proba, y)
+    assert found["error"] == pytest.approx(0.25, abs=0.01)
+    assert found["log_loss"] == pytest.approx(
+        np.mean(-p * np.log(p) - (1 - p) * np.log1p(-p)), abs=0.01
+    )
+    halves = [classes_rows.score(proba[part], y[part]) for part in (slice(100), slice(100, None))]
+    assert classes_rows.calibration_error(halves) == pytest.approx(
+        classes_rows.calibration_error([found])
+    )
+    assert classes_rows.calibration_error([found]) < 0.01
+    sure = np.column_stack([np.full(len(p), 0.95), np.full(len(p), 0.05)])
+    assert classes_rows.calibration_error([classes_rows.score(sure, y)]) == pytest.approx(
+        0.2, abs=0.01
+    )
 
 
 def test_scores_of_a_distribution_are_those_of_a_known_one():

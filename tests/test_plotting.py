@@ -25,6 +25,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 from sktagi.plotting import (  # noqa: E402  after the check for matplotlib
     ClassProbabilityDisplay,
     CoverageByGroupDisplay,
+    EntropyDisplay,
     ErrorDisplay,
     IntervalCalibrationDisplay,
     PredictionIntervalDisplay,
@@ -586,6 +587,55 @@ def test_class_probabilities_that_cannot_be_drawn_are_refused():
         ClassProbabilityDisplay.from_predictions([0.5, 0.5], [0.1, 0.1], classes=["a"])
 
 
+# EntropyDisplay
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_points_are_the_parts_of_the_entropy_and_wrong_rows_are_marked(in_pipeline):
+    X, y = many_features()
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.3, 0.3])]
+    model = TAGIClassifier(**QUICK)
+    model = make_pipeline(StandardScaler(), model) if in_pipeline else model
+    model.fit(X, labels)
+    labels = np.roll(labels, 1)
+    display = EntropyDisplay.from_estimator(model, X, labels)
+    last = model[-1] if in_pipeline else model
+    parts = last.predict_entropy(model[:-1].transform(X) if in_pipeline else X)
+    wrong = model.predict(X) != labels
+    assert 0 < wrong.sum() < len(X)
+    for points, rows in ((display.points_, ~wrong), (display.wrong_, wrong)):
+        drawn = np.asarray(points.get_offsets())
+        expected = np.column_stack([parts[1][rows], parts[0][rows]])
+        np.testing.assert_allclose(drawn, expected, rtol=1e-6)
+    np.testing.assert_allclose(display.bound_.get_xdata(), [0, np.log(3)])
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()][:2] == [
+        "right", "wrong",
+    ]  # fmt: skip
+
+
+def test_entropies_without_observed_classes_are_points_of_one_kind():
+    display = EntropyDisplay.from_predictions([0.1, 0.2], [0.3, 0.0])
+    assert display.wrong_ is None
+    assert display.bound_ is None
+    assert display.ax_.get_legend() is None
+    np.testing.assert_allclose(display.points_.get_offsets(), [[0.3, 0.1], [0.0, 0.2]])
+
+
+def test_entropies_that_cannot_be_drawn_are_refused():
+    X, y = many_features()
+    with pytest.raises(TypeError, match=r"LogisticRegression has no predict_entropy"):
+        EntropyDisplay.from_estimator(LogisticRegression().fit(X, y > 0), X)
+    several = TAGIClassifier(**QUICK).fit(X, np.column_stack([y > 0, X[:, 0] > 0]).astype(int))
+    with pytest.raises(ValueError, match="not for several labels"):
+        EntropyDisplay.from_estimator(several, X)
+    with pytest.raises(ValueError, match="of the same rows"):
+        EntropyDisplay.from_predictions([0.1, 0.2], [0.3])
+    with pytest.raises(ValueError, match="of the same rows"):
+        EntropyDisplay.from_predictions([0.1, 0.2], [0.3, 0.1], is_wrong=[True])
+    with pytest.raises(ValueError, match="not negative"):
+        EntropyDisplay.from_predictions([-0.1, 0.2], [0.3, 0.1])
+
+
 # All of them
 
 
@@ -600,6 +650,7 @@ def all_displays(ax):
     yield lambda: TrainingCurveDisplay.from_estimator(model, ax=ax)
     yield lambda: VarianceDisplay.from_estimator(model, X, ax=ax)
     yield lambda: ClassProbabilityDisplay.from_estimator(classifier, X, ax=ax)
+    yield lambda: EntropyDisplay.from_estimator(classifier, X, ax=ax)
 
 
 def test_axes_that_are_given_are_drawn_on_and_no_figure_is_made():

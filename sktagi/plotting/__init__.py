@@ -7,6 +7,7 @@ given, and stores what it has plotted in attributes that end in an underscore.
 from ._calibration import IntervalCalibrationDisplay
 from ._classes import ClassProbabilityDisplay
 from ._correlations import CorrelationDisplay
+from ._entropy import EntropyDisplay
 from ._errors import ErrorDisplay
 from ._groups import CoverageByGroupDisplay
 from ._intervals import PredictionIntervalDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "ClassProbabilityDisplay",
     "CorrelationDisplay",
     "CoverageByGroupDisplay",
+    "EntropyDisplay",
     "ErrorDisplay",
     "IntervalCalibrationDisplay",
     "PredictionIntervalDisplay",

@@ -23,7 +23,10 @@ __all__ = ["ClassProbabilityDisplay"]
 class ClassProbabilityDisplay:
     """Class probabilities of one row, with error bars.
 
-    The error bars extend one standard deviation to either side, cut off at 0 and 1.
+    The bars say how likely each class is. The error bars say how far these probabilities may be off
+    for what the network does not know: one standard deviation to either side, cut off at 0 and 1.
+    They are short where there are many data, also if two classes are equally likely there, and long
+    for a row that is unlike the data.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create a display.
 
