@@ -20,7 +20,7 @@ predictions of the mixture, the newest most. After a fit, it begins with the slo
 
 Far from the data, the variance of an output grows no faster than the square of its mean, so that
 probabilities would stay what they are at the edge of the data. A row whose variance is more than
-``FAR`` times that of a usual held-out row has it enlarged by 1 + log(ratio / FAR).
+``FAR`` times that of a usual held-out row has it enlarged by sqrt(ratio / FAR).
 
 The standard deviation of a probability says what is not known of it. Variances of independent
 parameters overstate that: in problems whose probabilities are known, an output errs by a
@@ -122,7 +122,7 @@ def sum_log_variances(held: HeldOut) -> np.ndarray:
 def far_from_data(var_z: np.ndarray, usual_var: float) -> np.ndarray:
     """Return the factor (..., 1, rows) of the variance of rows that are far from the data."""
     ratio = var_z.mean(axis=-2, keepdims=True) / (FAR * usual_var)
-    return 1 + np.log(np.maximum(ratio, 1))
+    return np.sqrt(np.maximum(ratio, 1))
 
 
 def best_slope(scores: np.ndarray) -> float:
