@@ -148,8 +148,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         What the outputs are. ``"one_of_k"``: one for each class, whatever their order. ``"tree"``:
         the nodes of a binary tree whose leaves are the classes (paper, App. C). A row observes few
         of them, but it matters which classes are neighbours; each member but the first has a
-        random order of its own, and how sure they are is not calibrated. ``"auto"`` is ``"one_of_k"`` for up to 1000 classes, and
-        ``"tree"`` beyond or if ``sigma_v`` is a number. Two classes are one output either way.
+        random order of its own, and how sure they are is not calibrated. ``"auto"`` is
+        ``"one_of_k"`` for up to 1000 classes, and ``"tree"`` beyond or if ``sigma_v`` is a number.
+        Two classes are one output either way.
 
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: a dict of labels, in which classes
