@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from . import classes_rows
 from .checkouts import folder_of
+from .class_streams import streams
 from .classes_methods import DECILES, METHODS, installed, results
 from .classes_rows import KNOWN, SHIPPED, calibration_error, table_names
 from .distribution_rows import outcome, percent
@@ -200,6 +201,7 @@ def flips(args: argparse.Namespace, seeds: int) -> None:
 CASES = {
     "known": (known, 3, False), "tables": (tables, 5, True), "order": (order, 5, False),
     "many": (many, 3, False), "unlike": (unlike, 10, False), "flips": (flips, 5, False),
+    "streams": (streams, 3, False),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from .classes_rows import SHIPPED, rows_of, score
 from .data import digest
 from .harness import run, source
 
-__all__ = ["METHODS", "Method", "installed", "results"]
+__all__ = ["METHODS", "Method", "checkout_process", "installed", "results"]
 
 
 class Method(NamedTuple):
@@ -84,7 +84,7 @@ def fit(
     """Scores on new rows; ``how`` the rows are made. With a checkout, those of its package."""
     if checkout is not None:
         arguments = (data, rows, split, method, seed, how, params)
-        return _process(checkout).call(fit, *arguments)
+        return checkout_process(checkout).call(fit, *arguments)
     found = rows_of(data, rows, split, **(how or {}))
     model = METHODS[method].make(seed, **(params or {}))
     start = time.process_time()
@@ -128,7 +128,7 @@ def _beside_truth(model, X: np.ndarray, p: np.ndarray) -> dict:
 
 
 @cache
-def _process(checkout: str) -> Checkout:
+def checkout_process(checkout: str) -> Checkout:
     process = Checkout(Path(checkout), OPENBLAS_NUM_THREADS="1")
     atexit.register(process.__exit__)
     return process

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import classes_methods, classes_rows, distribution_rows, floors, uci  # noqa: E402
+from benchmarks import class_streams, classes_methods, classes_rows, distribution_rows, floors, uci  # noqa: E402
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -494,6 +494,8 @@ def quick_classes(monkeypatch):
     monkeypatch.setattr(classes_methods, "TAGIClassifier", Quick)
     monkeypatch.setattr(classes_rows, "N_NEW", 200)
     monkeypatch.setattr(classes_rows, "COUNTS", (3, 4, 100, 300))
+    monkeypatch.setattr(class_streams, "N_ROWS", 60)
+    monkeypatch.setattr(class_streams.time, "process_time", lambda: 0.0)  # the same text again
 
 
 def class_table(folder: Path, name: str, n_rows: int = 90) -> None:
@@ -514,7 +516,7 @@ def test_classes_prints_tables_and_says_which_goals_are_met(quick_classes, tmp_p
     command = ["classes", "--data", str(tmp_path), "--seeds", "2", "--out", str(out)]
     main(command)
     text = capsys.readouterr().out
-    for case in ("known", "tables", "order", "many", "unlike", "flips"):
+    for case in ("known", "tables", "order", "many", "unlike", "flips", "streams"):
         assert re.search(rf"^{case}$", text, re.MULTILINE)
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in table.splitlines()}) == 1, table
@@ -536,6 +538,25 @@ def test_classes_prints_tables_and_says_which_goals_are_met(quick_classes, tmp_p
         main(
             ["classes", "--cases", "tables", "--data", str(tmp_path / "classes"), "--out", str(out)]
         )
+
+
+def test_streams_of_classes_beside_an_earlier_checkout(monkeypatch, capsys):
+    """Each row is predicted before it is learned: the score of a stream that can be replayed."""
+    monkeypatch.setattr(class_streams, "N_ROWS", 40)
+    monkeypatch.setattr(class_streams, "OF_RIVER", ("Phishing",))
+    right, loss, _ = class_streams.prequential("Phishing", 0, 1)
+    X, y = class_streams.rows_of_stream("Phishing", 0)
+    assert X.shape == (40, 9)
+    model = class_streams.TAGIClassifier(n_members=1, random_state=0)
+    proba = [[0.5, 0.5]]
+    for row in range(40):
+        if row:
+            proba.append(model.predict_proba(X[row : row + 1])[0])
+        model.partial_fit(X[row : row + 1], y[row : row + 1], classes=[0, 1])
+    assert right == np.mean(np.argmax(proba, axis=1) == y)
+    assert loss == pytest.approx(-np.log(np.array(proba)[np.arange(40), y]).mean())
+    main(["classes", "--cases", "streams", "--seeds", "1"])
+    assert "| Phishing | sktagi, 1 member |" in capsys.readouterr().out
 
 
 def test_classes_go_without_catboost_and_score_an_earlier_checkout(tmp_path, monkeypatch, capsys):
