@@ -131,7 +131,7 @@ def test_images_that_are_no_digits_are_not_known(seed):
     for name, by_kind in tops.items():
         assert by_kind["digits"].mean() > 0.95, name
     for kind in ("noise", "inverted digits"):
-        assert tops["TAGIClassifier"][kind].mean() < 0.4
+        assert tops["TAGIClassifier"][kind].mean() < 0.5  # 0.2 to 0.4, by the draw of the prior
         assert tops["MLPClassifier"][kind].mean() > 0.8
     unknown = {kind: models["TAGIClassifier"].predict_entropy(X)[0] for kind, X in kinds.items()}
     threshold = np.quantile(unknown["digits"], 0.99)
