@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from .fast import slices
 from .keys import join_keys, row_keys
 from .observations import Gaussian
 from .posterior import Network
@@ -18,6 +19,7 @@ __all__ = ["HeldOut", "SpreadSums", "predict_held_out", "spread_sums", "with_dis
 
 # Pairs of members at rows count beside so many that say that learning a row changes nothing.
 PRIOR_PAIRS = 10.0
+BLOCK_ELEMENTS = 1 << 18  # means of members that are compared at once
 # With a larger factor, what members that have learned a row differ by says nothing of new rows.
 LARGEST_FACTOR = 10.0
 
@@ -101,8 +103,7 @@ def predict_held_out(
     for member, rows in enumerate(places):
         holds[member, :, rows] = True
     n_holders = np.count_nonzero(holds, axis=0)[0]
-    means = predict_moments(net, held.x, held.errors)[0].astype(np.float64)
-    spread, mean = _variance(means, holds)
+    mean, spread, spread_of_others = _spreads(net, held, holds)
     is_gaussian = isinstance(net.outputs, Gaussian)
     keys = _keys(held) if groups is None else groups[numbers]
     return HeldOut(
@@ -112,7 +113,7 @@ def predict_held_out(
         holds.argmax(axis=0)[0],
         n_holders,
         spread,
-        _variance(means, ~holds)[0],
+        spread_of_others,
         held.weight.astype(np.float64),
         keys,
         np.array([len(np.unique(keys[rows])) for rows in places]),
@@ -121,6 +122,19 @@ def predict_held_out(
         mean=None if is_gaussian else mean,
         y=None if is_gaussian else held.y,
     )
+
+
+def _spreads(net: Network, held: Rows, holds: np.ndarray) -> np.ndarray:
+    """Return the mean of holders, the variance of their means, and of others, (n_outputs, rows)."""
+    n_rows, n_outputs = holds.shape[-1], net.outputs.n_outputs
+    found = np.empty((3, n_outputs, n_rows))
+    for part in slices(n_rows, max(1, BLOCK_ELEMENTS // (net.n_members * n_outputs))):
+        errors = None if held.errors is None else held.errors.take(part)
+        means = predict_moments(net, held.x[part], errors)[0].astype(np.float64)
+        here = holds[..., part]
+        found[1, :, part], found[0, :, part] = _variance(means, here)
+        found[2, :, part] = _variance(means, ~here)[0]
+    return found
 
 
 def _keys(held: Rows) -> np.ndarray:

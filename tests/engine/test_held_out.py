@@ -5,6 +5,7 @@ import pytest
 from helpers import make_network, make_rows
 from scipy import sparse
 
+from sktagi.engine import held_out
 from sktagi.engine.calibration import TEMPERATURES, HeldOutHere, set_calibration
 from sktagi.engine.held_out import (
     LARGEST_FACTOR,
@@ -394,3 +395,13 @@ def test_noise_by_rows_in_two_places_is_nearly_that_of_all_rows_for_few_sets(mem
     assert mine.std() > 0.5
     assert np.corrcoef(mine, theirs)[0, 1] > 0.95
     assert np.sqrt(np.mean(np.square(mine - theirs))) < 0.3
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    net, data, validation = made()
+    whole = predict_held_out(net, data, validation, SOME_TEMPERATURES)
+    monkeypatch.setattr(held_out, "BLOCK_ELEMENTS", 7)
+    in_blocks = predict_held_out(net, data, validation, SOME_TEMPERATURES)
+    for mine, theirs in zip(in_blocks, whole, strict=True):
+        if mine is not None:
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12)
