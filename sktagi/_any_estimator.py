@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from ._target_transform import Composed, as_map
 from .distribution import PredictiveDistribution
 from .engine.posterior import Network
+
+if TYPE_CHECKING:
+    from sklearn.compose import TransformedTargetRegressor
 
 __all__ = ["fitted_part", "mean_and_std", "predict_dist"]
 
@@ -52,6 +54,9 @@ def predict_dist(estimator: Any, X: Any, **inputs: Any) -> PredictiveDistributio
     array([113., -19.])
     """
     estimator = fitted_part(estimator)
+    # Not with the package: it imports all linear models of scikit-learn.
+    from sklearn.compose import TransformedTargetRegressor
+
     if isinstance(estimator, FrozenEstimator):
         return predict_dist(estimator.estimator, X, **inputs)
     if isinstance(estimator, Pipeline):
