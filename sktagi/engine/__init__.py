@@ -5,17 +5,20 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``posterior``     layers, prior, forgetting; the network
 ``activations``   hidden units, Eq. 11-12
 ``passes``        forward and backward pass, Eq. 8-10 and 15-16
-``observations``  what targets say of outputs, Eq. 1; ``tree`` of classes, App. C
+``observations``  what targets say of outputs, Eq. 1
+``probit``        signs; ``tree`` of classes, App. C, ``softmax`` and ``multilabel``
 ``covariance``    rows of a batch are correlated
 ``messages``      from observations to outputs, Eq. 14: independent, joint, guarded
-``noise``         sigma_v: learned, or searched on held-out rows
+``noise``         sigma_v: learned, or searched on held-out rows; ``noise_network`` of each row
 ``inputs``        uncertain inputs, Eq. 7 and 18
 ``full``          full covariances, Eq. 3-6 and 10-16
 ``rows``          rows and batches of them; ``sparse`` ones; ``keys`` find copies
 ``learning``      one pass over rows
-``training``      epochs, early stopping
+``training``      epochs, early stopping; ``streaming`` rows that come once
 ``predicting``    moments of the outputs
-``calibration``   how sure a mixture should be; ``tails`` of errors that are not Gaussian
+``held_out``      rows that members hold out, as these predict them
+``calibration``   how sure a mixture should be; ``shape`` of errors that are not Gaussian
+``class_calibration``  how sure of classes, and what is not known of them
 ``rescaling``     the same function in other units
 ``merging``       one posterior of several
 ``fast``          typed scalars, memory, products and threads

@@ -234,7 +234,7 @@ def joint_with_one_factor(
     """
     last = tape.units[-1]
     target, noise = sites
-    alone = 1 / (last.var_z + noise)  # kappa of a row alone
+    alone = 1 / (last.var_z + noise)  # kappa of a row alone (Eq. 14)
     var_z = last.var_z.mean(axis=-2, keepdims=True)
     noise = np.minimum.reduce(noise, axis=-2, keepdims=True)
     shared, own = output_covariance(
