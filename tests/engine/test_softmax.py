@@ -183,6 +183,21 @@ def batch_activation(mu_z, var_z, mu_a, var_a, jac):
     mu_a[...], var_a[...] = mu_z * jac, var_z * jac
 
 
+def test_one_factor_has_the_least_noise_of_a_row():
+    """The output that a row says most of gets what a factor of its own would give it."""
+    layers, tape, batch, work = batch_of(9, 4, hidden=())
+    layers[-1].var[...] = layers[-1].var.mean(axis=-1, keepdims=True)
+    tape = Tape(layers, (2,), 9)
+    forward(layers, batch_activation, batch.x, None, tape)
+    noise = np.full_like(tape.units[-1].mu_z, 5.0)
+    noise[:, 2] = 0.4
+    sites = batch.value, noise
+    one = joint_with_one_factor(layers, tape, batch, sites, work, None)
+    each = joint_of_batch(layers, tape, batch, sites, work, None)
+    np.testing.assert_allclose(one.nu[:, 2], each.nu[:, 2], rtol=1e-8)
+    np.testing.assert_allclose(one.kappa[:, 2], each.kappa[:, 2], rtol=1e-8)
+
+
 def test_one_factor_says_of_one_row_what_it_says_alone():
     layers, tape, batch, work = batch_of(1, 5)
     u = tape.units[-1]
