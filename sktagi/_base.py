@@ -414,7 +414,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
         def finish(net: Network, history: History) -> None:
             held = None
-            if validation is not None:
+            if validation is not None and self._needs_held_out(net):
                 held = HeldOutHere(
                     predict_held_out(net, rows, validation, self._temperatures, groups)
                 )
@@ -438,6 +438,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._set_history(history)
 
     _temperatures = TEMPERATURES  # at which rows held out are predicted
+
+    def _needs_held_out(self, net: Network) -> bool:
+        """Tell whether rows held out say how to calibrate this network."""
+        return True
 
     def _calibrate(
         self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int

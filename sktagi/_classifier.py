@@ -877,11 +877,14 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     _temperatures = np.ones(1)
 
+    def _needs_held_out(self, net: Network) -> bool:
+        return net.outputs.has_slope
+
     def _calibrate(
         self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
     ) -> None:
         unknown = share_unknown(settings.half_life, float(n_rows), n_epochs)
-        if held is not None and net.outputs.has_slope:
+        if held is not None:
             calibrate_classes(net, held, unknown)
         else:
             net.calibration = class_calibration(net, unknown=unknown)

@@ -143,7 +143,7 @@ def fit_shards(
             n_rows = sum(s.weight for s in summaries)
             # A noise network learns here.
             with threads_for_layers(net.layers, cluster.settings.batch_size):
-                held = cluster.held_out(net)
+                held = cluster.held_out(net) if fitted._needs_held_out(net) else None
                 fitted._calibrate(net, held, cluster.settings, n_rows, history.n_iter)
 
         history = fit_epochs(

@@ -31,7 +31,7 @@ share of its variance (``share_unknown``) and of the variance between members
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma, entr
@@ -39,6 +39,7 @@ from scipy.special import digamma, entr
 from .calibration import Places
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
+from .observations import ObservationModel
 from .posterior import Calibration, Network
 from .shape import gaussian_shape
 
@@ -58,19 +59,6 @@ UNKNOWN = 0.07
 UNKNOWN_OF_SPREAD = 0.25
 FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
-
-
-class ClassModel(Protocol):
-    """An observation model of classes or labels."""
-
-    n_outputs: int
-    n_noise: int
-
-    def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the log probability of y, (..., 1, rows)."""
-
-    def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
-        """Return log probabilities, (..., n_classes, rows)."""
 
 
 def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
@@ -95,7 +83,7 @@ def class_calibration(
     return Calibration(1.0, ones, shape, slope=slope, unknown=unknown, slope_scores=scores)
 
 
-def score_slopes(held: HeldOut, outputs: ClassModel, noise_var: np.ndarray) -> np.ndarray:
+def score_slopes(held: HeldOut, outputs: ObservationModel, noise_var: np.ndarray) -> np.ndarray:
     """Sum log-likelihoods of the rows for each of ``SLOPES``, (2, slopes).
 
     Once for members alone, and once with their disagreement.
