@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ._prequential import Prequential
+from .engine.mixture import Mixture
 from .engine.posterior import FullLayer, Network
 
 __all__ = ["FittedAttributes"]
@@ -13,38 +17,62 @@ __all__ = ["FittedAttributes"]
 class FittedAttributes:
     """Properties of a fitted estimator, which are not there before it is fitted."""
 
-    _net: Network
+    _net: Network | Mixture
     _prequential: Prequential
+    _dtype: Any  # of X as it was given first
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_net")
 
     @property
-    def coefs_(self) -> list[np.ndarray]:
+    def coefs_(self) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Posterior means of the weights."""
-        return [_of_members(layer.mu[:, :-1]) for layer in self._fitted_net("coefs_").layers]
+        return self._by_kind("coefs_", lambda layer: layer.mu[:, :-1])
 
     @property
-    def intercepts_(self) -> list[np.ndarray]:
+    def intercepts_(self) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Posterior means of the biases."""
-        return [_of_members(layer.mu[:, -1]) for layer in self._fitted_net("intercepts_").layers]
+        return self._by_kind("intercepts_", lambda layer: layer.mu[:, -1])
 
     @property
-    def coef_vars_(self) -> list[np.ndarray]:
+    def coef_vars_(self) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Posterior variances of the weights, as predictions use them."""
-        net = self._fitted_net("coef_vars_").reported()
-        return [_of_members(layer.var[:, :-1]) for layer in net.layers]
+        return self._by_kind("coef_vars_", lambda layer: layer.var[:, :-1])
 
     @property
-    def intercept_vars_(self) -> list[np.ndarray]:
+    def intercept_vars_(self) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
         """Posterior variances of the biases, as predictions use them."""
-        net = self._fitted_net("intercept_vars_").reported()
-        return [_of_members(layer.var[:, -1]) for layer in net.layers]
+        return self._by_kind("intercept_vars_", lambda layer: layer.var[:, -1])
+
+    def _by_kind(
+        self, name: str, read: Callable[[Any], np.ndarray]
+    ) -> list[np.ndarray] | dict[str, list[np.ndarray]]:
+        """Return what is read of each layer; of unlike members, for each kind by its name."""
+        net = self._fitted_net(name).reported()
+        of_kinds = [[_of_members(read(a)) for a in kind.layers] for kind in net.networks]
+        if isinstance(net, Mixture):
+            return dict(zip(net.names, of_kinds, strict=True))
+        return of_kinds[0]
+
+    @property
+    def kinds_(self) -> dict[str, float | np.ndarray]:
+        """Weights of the kinds of networks in the mixture, by their names."""
+        net = self._fitted_net("kinds_")
+        if not isinstance(net, Mixture):
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute 'kinds_': its members are alike."
+            )
+        weights = [weight[:, 0] for weight in net.weight]
+        return {
+            name: float(w[0]) if len(w) == 1 else w.copy()
+            for name, w in zip(net.names, weights, strict=True)
+        }
 
     @property
     def layer_covariances_(self) -> list[np.ndarray]:
         """Posterior covariances of each layer's parameters, with ``covariance_type="full"``."""
-        layers = self._fitted_net("layer_covariances_").reported().layers
+        networks = self._fitted_net("layer_covariances_").reported().networks
+        layers = [layer for net in networks for layer in net.layers]
         covariances = [_of_members(a.cov) for a in layers if isinstance(a, FullLayer)]
         if not covariances:
             raise AttributeError(
@@ -77,7 +105,7 @@ class FittedAttributes:
         """Number of output units."""
         return self._fitted_net("n_outputs_").outputs.n_outputs
 
-    def _fitted_net(self, name: str) -> Network:
+    def _fitted_net(self, name: str) -> Network | Mixture:
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self._net

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -44,7 +45,9 @@ from .engine.fast import slices, threads_for_layers
 from .engine.full import check_size
 from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
+from .engine.kinds import kinds_for
 from .engine.learning import Settings
+from .engine.mixture import Mixture
 from .engine.noise_network import NoiseNetwork, draw_noise_network
 from .engine.observations import ObservationModel
 from .engine.posterior import Network, draw_prior, full_prior
@@ -59,12 +62,15 @@ BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and o
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
+AUTO_EPOCHS = 20, 60
+ROW_VISITS = 300_000  # epochs are planned so that a member learns so many rows, if it can
 
 
 class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     """Base class; the subclass validates X and y, and names the observation model."""
 
     _scales_targets: bool  # whether targets are standardised, and predictions calibrated
+    _net: Network | Mixture
     _scaling: Scaling
     _origin: Origin
     _split_seed: int
@@ -79,21 +85,22 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def __init__(
         self,
-        hidden_layer_sizes: int | Sequence[int] = (50,),
+        hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         activation: str = "relu",
         *,
         sigma_v: float | Literal["auto", "constant"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         batch_inference: Literal["joint", "independent"] = "joint",
         covariance_type: Literal["diag", "full"] = "diag",
-        max_iter: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
         half_life: float | Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int = 5,
+        n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
@@ -116,6 +123,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.n_members = n_members
+        self.n_jobs = n_jobs
         self.standardize = standardize
         self.weight_gain = weight_gain
         self.bias_variance = bias_variance
@@ -138,7 +146,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._check_params()
         user.refuse_conflicts(self)
         # Not undone if fit fails: scikit-learn must find the callbacks that it tears down.
-        tasks = FitTasks(self, X, y, sample_weight)
+        tasks = FitTasks(self, X, y, sample_weight, self._n_epochs(1))
         with self._unchanged_if_it_fails():
             warm = bool(self.warm_start) and self.__sklearn_is_fitted__()
             data = self._validate_rows(X, y, sample_weight, X_std, X_cov, first=not warm)
@@ -149,19 +157,24 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
             n_seen = self.n_samples_seen_ if warm else 0
-            if warm:
-                net = self._net.copy()
-                if self.max_iter > 0:  # calibrated anew
-                    net.calibration = net.noise_net = None
-                self._apply_settings(net, data.X.shape[1])
-            else:
-                net = self._draw_network(data.X.shape[1], data.X.dtype, member_rngs)
+            if not warm:
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._shares_fold = True
+                self._dtype = data.X.dtype
             # The same rows again are held out again: what was learned once validates nothing.
             split = user.split(self, X, y, data)
             split_rng = np.random.RandomState(self._split_seed)
             order, validation = split or self._split(data, split_rng)
+            net: Network | Mixture
+            if warm:
+                net = self._net.copy()
+                if self.max_iter != 0:  # calibrated anew
+                    net.calibration = net.noise_net = None
+                self._apply_settings(net, data.X.shape[1])
+            elif self._is_auto and validation is not None and self.covariance_type != "full":
+                net = self._draw_kinds(data, order, member_rngs)
+            else:
+                net = self._draw_network(data.X.shape[1], data.X.dtype, member_rngs)
             if validation is None and self.early_stopping and self._scales_targets:
                 warnings.warn(
                     "No rows could be held out: standard deviations are not calibrated.",
@@ -173,7 +186,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             if before is not None:
                 before.carry_over(net, self._scaling)
             groups = user.group_numbers(data)
-            self._train(net, data, order, validation, member_rngs, warm, tasks, groups)
+            net = self._train(net, data, order, validation, member_rngs, warm, tasks, groups)
             self._accept(net)
             tasks.close()
         return self
@@ -189,9 +202,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
             if first:
                 rng = check_rng(self.random_state)
-                net = self._draw_network(data.X.shape[1], data.X.dtype, self._member_rngs(rng))
+                member_rngs = self._member_rngs(rng)
+                net: Network | Mixture
+                net = self._draw_network(data.X.shape[1], data.X.dtype, member_rngs)
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._shares_fold = True
+                self._dtype = data.X.dtype
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 learned = self._see_stream(data, first)
@@ -204,8 +220,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
-            settings = self._settings(net, len(data.weight))
-            with threads_for_layers(net.layers, settings.batch_size):
+            settings = [self._settings(kind, len(data.weight)) for kind in net.networks]
+            with threads_for_layers(_all_layers(net), settings[0].batch_size):
                 log_lik = float(learn_stream(net, self._prepare(learned, net), settings).mean())
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
@@ -236,7 +252,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _begin(
         self,
-        net: Network,
+        net: Network | Mixture,
         scaling: Scaling,
         n_seen: int,
         prequential: Prequential = Prequential(),  # noqa: B008
@@ -254,13 +270,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
         self.n_samples_seen_ += data.n_to_learn
-        if self.standardize:
-            weight = data.weight
-            if used is not None:
-                is_used = np.zeros(len(weight), dtype=bool)
-                is_used[used[used >= 0]] = True
-                weight = weight * is_used
-            self._scaling = self._scaling.updated(data.X, data.y, weight)
+        self._scaling = self._updated(self._scaling, data, used)
+
+    def _updated(self, scaling: Scaling, data: RawRows, used: np.ndarray | None) -> Scaling:
+        """Return the statistics with those of new rows: all, or those that are ``used``."""
+        if not self.standardize:
+            return scaling
+        weight = data.weight if used is None else _weight_of_used(data.weight, used)
+        return scaling.updated(data.X, data.y, weight)
 
     def _see_stream(self, data: RawRows, first: bool) -> RawRows:
         """Count new rows, and take them into the statistics, without outliers among the targets.
@@ -281,7 +298,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
 
-    def _accept(self, net: Network) -> None:
+    def _accept(self, net: Network | Mixture) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""
         if not net.is_sound():
             raise ValueError(
@@ -294,11 +311,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
         return [np.random.RandomState(seed) for seed in seeds]
 
+    @property
+    def _is_auto(self) -> bool:
+        return isinstance(self.hidden_layer_sizes, str)
+
+    def _hidden_sizes(self) -> tuple[int, ...]:
+        """Return the hidden layers of members that are alike; "auto" where nothing is held out."""
+        return (50,) if self._is_auto else hidden_sizes(self.hidden_layer_sizes)
+
     def _draw_network(
         self, n_features: int, dtype: np.typing.DTypeLike, member_rngs: list[np.random.RandomState]
     ) -> Network:
         outputs = self._observation_model()
-        sizes = (n_features, *hidden_sizes(self.hidden_layer_sizes), outputs.n_outputs)
+        sizes = (n_features, *self._hidden_sizes(), outputs.n_outputs)
         is_full = self.covariance_type == "full"
         if is_full:
             check_size(sizes, self.n_members)
@@ -306,11 +331,44 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             sizes, member_rngs, weight_gain=self.weight_gain, bias_variance=self.bias_variance,
             dtype=dtype,
         )  # fmt: skip
+        return self._network(
+            full_prior(layers) if is_full else layers, ACTIVATIONS[self.activation], outputs
+        )
+
+    def _draw_kinds(
+        self, data: RawRows, order: np.ndarray, member_rngs: list[np.random.RandomState]
+    ) -> Mixture:
+        """Draw the prior of unlike members, whose inputs are encoded by the rows that they learn.
+
+        They have single precision.
+        """
+        outputs, dtype = self._observation_model(), np.dtype(np.float32)
+        is_sparse = sparse.issparse(data.X)
+        weight = _weight_of_used(data.weight, order)
+        kinds = kinds_for(np.count_nonzero(weight), data.X.shape[1], is_sparse=is_sparse)
+        scaling = self._updated(self._empty_scaling(data), data, order)
+        learned = np.flatnonzero(weight)
+        x = scaling.inputs(data.X[learned], None, np.float64)[0]
+        networks = []
+        for kind in kinds:
+            encoding = kind.encoding(x, weight[learned])
+            n_inputs = data.X.shape[1] if encoding is None else encoding.n_encoded
+            layers = draw_prior(
+                (n_inputs, *kind.hidden_layer_sizes, outputs.n_outputs), member_rngs,
+                weight_gain=self.weight_gain, bias_variance=kind.bias_variance, dtype=dtype,
+            )  # fmt: skip
+            net = self._network(layers, ACTIVATIONS[kind.activation], outputs)
+            net.encoding = encoding
+            networks.append(net)
+        equal = np.full((len(kinds), 1, 1), 1 / len(kinds))
+        return Mixture(networks, [kind.name for kind in kinds], equal)
+
+    def _network(self, layers: Any, activation: Any, outputs: ObservationModel) -> Network:
         noise_is_learned = self._learns_noise(outputs)
         noise_var = 1.0 if noise_is_learned else self._given_noise
         return Network(
-            full_prior(layers) if is_full else layers,
-            ACTIVATIONS[self.activation],
+            layers,
+            activation,
             outputs,
             np.full((self.n_members, outputs.n_noise, 1), noise_var),
             noise_is_learned,
@@ -325,15 +383,22 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """Return the noise variance that is not learned; classes without a number have none."""
         return 0.0 if isinstance(self.sigma_v, str) else float(self.sigma_v) ** 2
 
-    def _apply_settings(self, net: Network, n_features: int) -> None:
+    def _apply_settings(self, net: Network | Mixture, n_features: int) -> None:
         """Let a fitted network go on with the present parameters; refuse what cannot change."""
-        sizes = (n_features, *hidden_sizes(self.hidden_layer_sizes), net.outputs.n_outputs)
-        fitted = (*(layer.mu.shape[-2] - 1 for layer in net.layers), net.outputs.n_outputs)
-        if sizes != fitted:
-            raise ValueError(
-                f"hidden_layer_sizes must be as in the fit that is continued: layers of {fitted} "
-                f"units are fitted, {sizes} are asked for."
-            )
+        if isinstance(net, Mixture):
+            if not self._is_auto:
+                raise ValueError(
+                    "hidden_layer_sizes must be as in the fit that is continued: 'auto' is fitted, "
+                    f"{self.hidden_layer_sizes!r} is asked for."
+                )
+        else:
+            sizes = (n_features, *self._hidden_sizes(), net.outputs.n_outputs)
+            fitted = (*(layer.mu.shape[-2] - 1 for layer in net.layers), net.outputs.n_outputs)
+            if sizes != fitted:
+                raise ValueError(
+                    "hidden_layer_sizes must be as in the fit that is continued: layers of "
+                    f"{fitted} units are fitted, {sizes} are asked for."
+                )
         if self.n_members != net.n_members:
             raise ValueError(
                 "n_members must be as in the fit that is continued: "
@@ -343,13 +408,15 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             raise ValueError("covariance_type must be as in the fit that is continued.")
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
-        if ACTIVATIONS[self.activation] is not net.activation:
+        if isinstance(net, Network) and ACTIVATIONS[self.activation] is not net.activation:
             raise ValueError("activation must be as in the fit that is continued.")
         if not self._noise_may_vary:
             net.noise_net = None
-        net.noise_is_learned = self._learns_noise(net.outputs)
+        for network in net.networks:
+            network.noise_is_learned = self._learns_noise(net.outputs)
+            if not network.noise_is_learned:
+                network.noise_var[...] = self._given_noise
         if not net.noise_is_learned:
-            net.noise_var[...] = self._given_noise
             if net.calibration is not None:
                 ones = np.ones_like(net.calibration.noise_scale)
                 net.calibration = net.calibration._replace(noise_scale=ones)
@@ -367,7 +434,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
         """Say how to learn ``n_rows`` a pass; ``total`` is the weight of all, if some validate."""
-        batch_size, half_life = self.batch_size, self.half_life
+        batch_size, half_life, n_epochs = self.batch_size, self.half_life, None
         if isinstance(batch_size, str):
             batch_size = AUTO_BATCH_SIZE[self.covariance_type]
         if isinstance(half_life, str):
@@ -377,23 +444,30 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
                 some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
-                half_life = max(np.sqrt(n_parameters * total), some_batches)
-        return Settings(min(int(batch_size), n_rows), self.batch_inference == "joint", half_life)
+                half_life = max(0.5 * np.sqrt(n_parameters * total), some_batches)
+                n_epochs = self._n_epochs(n_rows)
+        joint = self.batch_inference == "joint"
+        return Settings(min(int(batch_size), n_rows), joint, half_life, n_epochs)
 
-    def _plan(self) -> Plan:
-        return Plan(int(self.max_iter), self.n_iter_no_change, self.tol)
+    def _n_epochs(self, n_rows: int) -> int:
+        """Return the epochs that are planned for so many rows."""
+        if not isinstance(self.max_iter, str):
+            return int(self.max_iter)
+        return int(np.clip(ROW_VISITS // n_rows, *AUTO_EPOCHS))
+
+    def _plan(self, n_rows: int) -> Plan:
+        return Plan(self._n_epochs(n_rows), self.n_iter_no_change, self.tol)
 
     @property
     def _noise_may_vary(self) -> bool:
         return self._scales_targets and isinstance(self.sigma_v, str) and self.sigma_v == "auto"
 
-    def _draw_noise_network(self, net: Network) -> NoiseNetwork:
-        n_inputs = net.layers[0].mu.shape[-2] - 1
-        return draw_noise_network(n_inputs, net.outputs.n_noise, net.dtype, self._split_seed)
+    def _draw_noise_network(self, net: Network | Mixture) -> NoiseNetwork:
+        return draw_noise_network(net.n_inputs, net.outputs.n_noise, net.dtype, self._split_seed)
 
     def _train(
         self,
-        net: Network,
+        net: Network | Mixture,
         data: RawRows,
         order: np.ndarray,
         validation: list[np.ndarray] | None,
@@ -401,50 +475,62 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         continued: bool,
         tasks: FitTasks,
         groups: np.ndarray | None,
-    ) -> None:
-        """Train a network in place, and set what training tells."""
-        rows = self._prepare(data, net)
+    ) -> Network | Mixture:
+        """Train a network in place, and set what training tells; returns what is kept of it."""
+        rows = self._prepare(data, net).with_keys()
         name = type(self).__name__
-        progress = Progress(name, self.max_iter, self.verbose, validation is not None)
-
-        varies = self._noise_may_vary and validation is not None
-
+        plan = self._plan(order.shape[1])
+        progress = Progress(name, plan.max_iter, self.verbose, validation is not None)
         total = None if validation is None else data.weight[: data.n_to_learn].sum()
-        settings = self._settings(net, order.shape[1], total)
+        settings = [self._settings(kind, order.shape[1], total) for kind in net.networks]
 
-        def finish(net: Network, history: History) -> None:
+        def finish(net: Network | Mixture, history: History) -> None:
             held = None
             if validation is not None and self._needs_held_out(net):
                 held = HeldOutHere(
                     predict_held_out(net, rows, validation, self._temperatures, groups)
                 )
             n_rows = data.weight[: data.n_to_learn].sum()
-            self._calibrate(net, held, settings, n_rows, history.n_iter)
+            self._calibrate(net, held, settings[-1], n_rows, history.n_iter)
 
         def on_epoch(history: History) -> bool:
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        rngs = member_rngs if self.shuffle else None
-        with progress, threads_for_layers(net.layers, settings.batch_size):
-            history = fit_epochs(
-                net, InMemory(rows, order, validation, settings, rngs), self._plan(), finish,
-                varies=varies, continued=continued, on_epoch=on_epoch,
-                on_epoch_begin=tasks.begin_epoch,
+        sources = []
+        for number, setting in enumerate(settings):
+            rngs = None
+            if self.shuffle:  # each kind its own, which do not depend on what others learn
+                rngs = member_rngs if number == 0 else [copy.deepcopy(a) for a in member_rngs]
+            sources.append(InMemory(rows, order, validation, setting, rngs))
+        with progress, threads_for_layers(_all_layers(net), settings[0].batch_size):
+            net, history = fit_epochs(
+                net, sources, plan, finish,
+                varies=self._noise_may_vary and validation is not None, continued=continued,
+                on_epoch=on_epoch, on_epoch_begin=tasks.begin_epoch,
+                n_jobs=1 if tasks.are_watched else self._n_jobs(),
             )  # fmt: skip
             progress.close(history)
         self._warn_if_interrupted(history, stacklevel=6)
-        warn_if_still_gaining(history, self._plan(), stacklevel=6)
+        if all(setting.n_epochs is None for setting in settings):
+            warn_if_still_gaining(history, plan, stacklevel=6)
         self._set_history(history)
+        return net
+
+    def _n_jobs(self) -> int:
+        """Return the number of processes; None is what ``joblib.parallel_config`` says, or one."""
+        from joblib import effective_n_jobs  # not needed to import sktagi
+
+        return int(effective_n_jobs(self.n_jobs))
 
     _temperatures = TEMPERATURES  # at which rows held out are predicted
 
-    def _needs_held_out(self, net: Network) -> bool:
+    def _needs_held_out(self, net: Network | Mixture) -> bool:
         """Tell whether rows held out say how to calibrate this network."""
         return True
 
     def _calibrate(
-        self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
+        self, net: Network | Mixture, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
     ) -> None:
         """Calibrate predictions, in place, by rows held out, if there are."""
         if held is not None:
@@ -482,7 +568,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             shift = self._score_shift
             self.validation_scores_ = [score + shift for score in history.validation_scores]
 
-    def _prepare(self, data: RawRows, net: Network) -> Rows:
+    def _prepare(self, data: RawRows, net: Network | Mixture) -> Rows:
         """Return rows in the units of the network."""
         x, errors = self._scaling.inputs(data.X, data.errors, net.dtype)
         y = self._scaling.targets(data.y, net.dtype)
@@ -535,7 +621,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
         X, y = self._validate_X_y(known_frame(X), y, reset=first)
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
-        dtype = X.dtype if first else self._net.dtype
+        dtype = X.dtype if first else self._dtype
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
         weight = check_weight(sample_weight, X.shape[0])
@@ -582,7 +668,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _validate_X(self, X: Any) -> Any:
         check_is_fitted(self)
-        dtype = self._net.dtype
+        dtype = self._dtype
         if self._is_plain(X) and X.dtype == dtype:
             return X
         return validate_data(self, known_frame(X), reset=False, accept_sparse="csr", dtype=dtype)
@@ -637,3 +723,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _all_layers(net: Network | Mixture) -> list[Any]:
+    return [layer for network in net.networks for layer in network.layers]
+
+
+def _weight_of_used(weight: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Return the weights of rows whose numbers are in ``used``, which may hold -1; others: 0."""
+    is_used = np.zeros(len(weight), dtype=bool)
+    is_used[used[used >= 0]] = True
+    return weight * is_used

@@ -31,7 +31,7 @@ class FitTasks:
     classes their labels.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, max_iter: int | None):
         self._context: Any = None
         self._epoch: Any = None
         if not getattr(estimator, "_skl_callbacks", None):
@@ -39,8 +39,13 @@ class FitTasks:
         # Not X_std: scorers of scikit-learn take no other metadata than weights.
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._given = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._context = estimator._init_callback_context(max_subtasks=int(estimator.max_iter))
+        self._context = estimator._init_callback_context(max_subtasks=max_iter)
         self._context.call_on_fit_task_begin(**self._given)
+
+    @property
+    def are_watched(self) -> bool:
+        """Whether there are callbacks."""
+        return self._context is not None
 
     def begin_epoch(self) -> None:
         if self._context is not None:

@@ -264,21 +264,22 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     def __init__(
         self,
-        hidden_layer_sizes: int | Sequence[int] = (50,),
+        hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         activation: str = "relu",
         *,
         sigma_v: float | Literal["auto", "constant"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         batch_inference: Literal["joint", "independent"] = "joint",
         covariance_type: Literal["diag", "full"] = "diag",
-        max_iter: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
         half_life: float | Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int = 5,
+        n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
@@ -305,6 +306,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             n_members=n_members,
+            n_jobs=n_jobs,
             standardize=standardize,
             weight_gain=weight_gain,
             bias_variance=bias_variance,
@@ -532,7 +534,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
                 std = model.proba_std(mu_z, var_z, noise_var, unknown)
                 var = np.square(std).mean(axis=0) + of_spread * proba.var(axis=0)
                 stds.append(np.sqrt(var).T)
-        dtype = self._net.dtype
+        dtype = self._dtype
         if return_std:
             return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
         return np.concatenate(probas).astype(dtype)
@@ -576,7 +578,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             proba = np.stack([proba, 1 - proba], axis=-1)
             var = np.stack([var, var], axis=-1)
         total, left = dirichlet_entropies(proba, var)
-        dtype = self._net.dtype
+        dtype = self._dtype
         return (total - left).astype(dtype), left.astype(dtype)
 
     def predict_log_proba(
@@ -607,7 +609,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
             log_proba = self._class_model.log_proba(mu_z, var_z + noise_var)
             blocks.append((logsumexp(log_proba, axis=0) - np.log(len(log_proba))).T)
-        return np.concatenate(blocks).astype(self._net.dtype)
+        return np.concatenate(blocks).astype(self._dtype)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of rows whose class is predicted.

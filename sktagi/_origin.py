@@ -9,6 +9,7 @@ import numpy as np
 
 from ._prequential import Prequential
 from ._scaling import Scaling
+from .engine.mixture import Mixture
 from .engine.posterior import Network
 
 __all__ = ["Origin"]
@@ -25,13 +26,16 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(
-        cls, net: Network, scaling: Scaling, n_samples_seen: int, prequential: Prequential
+        cls, net: Network | Mixture, scaling: Scaling, n_samples_seen: int, prequential: Prequential
     ) -> Origin:
         """Return the origin of what is learned from here on."""
         digest = hashlib.blake2b(digest_size=16)
         arrays = [net.noise_var, net.rows_learned]
-        for layer in net.layers:
-            arrays += [getattr(layer, name) for name in layer.BY_MEMBER]
+        for network in net.networks:
+            for layer in network.layers:
+                arrays += [getattr(layer, name) for name in layer.BY_MEMBER]
+            if network.encoding is not None:
+                arrays += network.encoding.arrays()
         for moments in scaling:
             if moments is not None:
                 arrays += [moments.weight, moments.mean, moments.deviation]

@@ -18,17 +18,23 @@ def hidden_sizes(value: Any) -> tuple[int, ...]:
     is_sequence = isinstance(value, (Sequence, np.ndarray)) and np.ndim(value) == 1
     sizes = list(value) if is_sequence else [value]
     if not all(_is_int(size, 1) for size in sizes):
-        _refuse("hidden_layer_sizes", value, "a sequence of integers >= 1 (empty: a linear model)")
+        _refuse("hidden_layer_sizes", value, "'auto' or a sequence of integers >= 1 (empty: a linear model)")
     return tuple(int(size) for size in sizes)
 
 
 def check_params(params: dict[str, Any]) -> None:
     """Refuse a wrong type or range of any constructor parameter."""
-    hidden_sizes(params["hidden_layer_sizes"])
+    if not _is_str(params["hidden_layer_sizes"], "auto"):
+        hidden_sizes(params["hidden_layer_sizes"])
     _one_of(params, "activation", tuple(ACTIVATIONS))
     _one_of(params, "batch_inference", ("joint", "independent"))
     _one_of(params, "covariance_type", ("diag", "full"))
-    for name, lowest in (("max_iter", 0), ("n_iter_no_change", 1), ("n_members", 1)):
+    if not (_is_str(params["max_iter"], "auto") or _is_int(params["max_iter"], 0)):
+        _refuse("max_iter", params["max_iter"], "an integer >= 0 or 'auto'")
+    n_jobs = params["n_jobs"]
+    if not (n_jobs is None or (_is_int(n_jobs, -(10**6)) and n_jobs != 0)):
+        _refuse("n_jobs", n_jobs, "None or an integer that is not 0 (-1: all cores)")
+    for name, lowest in (("n_iter_no_change", 1), ("n_members", 1)):
         if not _is_int(params[name], lowest):
             _refuse(name, params[name], f"an integer >= {lowest}")
     if not (_is_str(params["batch_size"], "auto") or _is_int(params["batch_size"], 1)):

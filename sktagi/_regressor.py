@@ -266,21 +266,22 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     def __init__(
         self,
-        hidden_layer_sizes: int | Sequence[int] = (50,),
+        hidden_layer_sizes: int | Sequence[int] | Literal["auto"] = "auto",
         activation: str = "relu",
         *,
         sigma_v: float | Literal["auto", "constant"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         batch_inference: Literal["joint", "independent"] = "joint",
         covariance_type: Literal["diag", "full"] = "diag",
-        max_iter: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
         half_life: float | Literal["auto"] | None = "auto",
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int = 5,
+        n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
@@ -305,6 +306,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             n_members=n_members,
+            n_jobs=n_jobs,
             standardize=standardize,
             weight_gain=weight_gain,
             bias_variance=bias_variance,
@@ -896,7 +898,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     def _as_floats(self, values: np.ndarray) -> np.ndarray:
         """Return predictions in the network's precision; the largest numbers stay finite."""
-        dtype = self._net.dtype
+        dtype = self._dtype
         if values.dtype == dtype:
             return values
         largest = np.finfo(dtype).max
@@ -908,7 +910,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """Return mean, variance of the network and variance of the noise, in original units."""
         X = self._validate_X(X)
         blocks = self._moments_of(X, self._check_errors(X_std, X_cov, X))
-        scaling, dtype = self._scaling, self._net.dtype
+        scaling, dtype = self._scaling, self._dtype
         means, variances = [], []
         for mu_z, var_z in blocks:
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from .engine.inputs import InputErrors
 from .engine.noise import bounded_noise
+from .engine.mixture import Mixture
 from .engine.posterior import Network
 from .engine.rescaling import Change
 
@@ -278,20 +279,21 @@ class Scaling(NamedTuple):
         scale = self.y.scale[:, None]
         return mean * scale + self.y.mean[:, None], var * np.square(scale)
 
-    def carry_over(self, net: Network, new: Scaling) -> None:
+    def carry_over(self, net: Network | Mixture, new: Scaling) -> None:
         """Let a network of this scaling say the same with a ``new`` one, in place."""
         change = self.x.change_to(new.x)
         if not change.is_none:
-            net.layers[0].rescale_inputs(change)
+            net.rescale_inputs(change)
             if net.noise_net is not None:
                 net.noise_net = net.noise_net.copy()
-                net.noise_net.net.layers[0].rescale_inputs(change)
+                net.noise_net.net.rescale_inputs(change)
         if self.y is None or new.y is None:
             return
         change = self.y.change_to(new.y)
         if change.is_none:
             return
-        net.layers[-1].rescale_outputs(change)
-        if net.noise_is_learned:  # a sigma_v that is given is in the new units already
-            ratio = change.ratio[:, None]
-            net.noise_var[...] = bounded_noise(net.noise_var / np.square(ratio))
+        for network in net.networks:
+            network.layers[-1].rescale_outputs(change)
+            if network.noise_is_learned:  # a sigma_v that is given is in the new units already
+                ratio = change.ratio[:, None]
+                network.noise_var[...] = bounded_noise(network.noise_var / np.square(ratio))

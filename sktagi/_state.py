@@ -4,7 +4,7 @@ The parameters and public attributes of an estimator are saved as they are. Priv
 into dicts of arrays, numbers and strings, so that a file does not depend on classes of this
 package other than the estimators: ``{"sktagi": kind, ...}`` holds the fields of that kind.
 
-Version 3
+Version 4
 ---------
 ``_net``
     ``Network``: ``layers``, a list of ``Layer`` with ``mu`` and ``var``, (members, n_in + 1,
@@ -49,6 +49,8 @@ from ._prequential import Prequential
 from ._scaling import Moments, Scaling
 from ._version import __version__
 from .engine.activations import ACTIVATIONS
+from .engine.encoding import Pieces, Whitening
+from .engine.mixture import Mixture
 from .engine.multilabel import Labels
 from .engine.noise_network import LogVariance, NoiseNetwork
 from .engine.observations import Gaussian
@@ -59,13 +61,16 @@ from .engine.tree import ClassTree
 
 __all__ = ["STATE_VERSION", "from_plain", "to_plain"]
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 
 # Kinds, and the arguments that make one.
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Network": (Network, tuple(field.name for field in fields(Network))),
     "Layer": (Layer, tuple(field.name for field in fields(Layer))),
     "FullLayer": (FullLayer, tuple(field.name for field in fields(FullLayer))),
+    "Mixture": (Mixture, tuple(field.name for field in fields(Mixture))),
+    "Pieces": (Pieces, tuple(field.name for field in fields(Pieces))),
+    "Whitening": (Whitening, tuple(field.name for field in fields(Whitening))),
     "Calibration": (Calibration, Calibration._fields),
     "Shape": (Shape, Shape._fields),
     "NoiseNetwork": (NoiseNetwork, tuple(field.name for field in fields(NoiseNetwork))),
@@ -101,6 +106,8 @@ def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
     state = {name: _decode(v, changes) if name.startswith("_") else v for name, v in state.items()}
     if "_x_moments" in state:  # version 1
         state["_scaling"] = Scaling(state.pop("_x_moments"), state.pop("_y_moments", None))
+    if version < 4 and "_net" in state:
+        state["_dtype"] = state["_net"].dtype
     return state
 
 

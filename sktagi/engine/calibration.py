@@ -58,6 +58,7 @@ from .noise_network import (
     log_density,
     trusted_exponent,
 )
+from .mixture import Mixture
 from .posterior import Calibration, Network
 from .shape import error_histogram, fit_shape
 
@@ -215,7 +216,7 @@ def histogram_of_errors(held: HeldOut, case: Case, noise: np.ndarray) -> np.ndar
 
 
 def set_calibration(
-    net: Network, places: Places, start: NoiseNetwork | None = None, seed: int = 0
+    net: Network | Mixture, places: Places, start: NoiseNetwork | None = None, seed: int = 0
 ) -> None:
     """Calibrate, in place, by the rows held out, which may be in several places."""
     places.change(with_disagreement, places.ask(spread_sums))
@@ -238,7 +239,7 @@ def set_calibration(
     scale = np.ones_like(before)
     if net.noise_is_learned:
         scale = constant * growth / before
-    net.noise_var[...] = before  # one noise for all members
+    net.share_noise()  # one noise for all members
     net.calibration = Calibration(
         float(TEMPERATURES[case.temperature] * growth.min()), scale, shape, float(case.spread)
     )
@@ -256,7 +257,7 @@ def _growth(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
 
 
 def _constant_noise(
-    net: Network, places: Places, before: np.ndarray, n_rows: np.ndarray
+    net: Network | Mixture, places: Places, before: np.ndarray, n_rows: np.ndarray
 ) -> tuple[Case, np.ndarray]:
     """Return the temperature, the spread and the noise (n_noise, 1) of all rows.
 

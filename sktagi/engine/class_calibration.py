@@ -40,6 +40,7 @@ from .calibration import Places
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
 from .observations import ObservationModel
+from .mixture import Mixture
 from .posterior import Calibration, Network
 from .shape import gaussian_shape
 
@@ -61,7 +62,7 @@ FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
 
 
-def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
+def calibrate_classes(net: Network | Mixture, places: Places, unknown: float) -> None:
     """Find the slope, in place, by the rows held out, which may be in several places."""
     places.change(with_disagreement, places.ask(spread_sums))
     scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
@@ -75,7 +76,7 @@ def calibrate_classes(net: Network, places: Places, unknown: float) -> None:
 
 
 def class_calibration(
-    net: Network, slope: float = 1.0, unknown: float = UNKNOWN, scores: np.ndarray | None = None
+    net: Network | Mixture, slope: float = 1.0, unknown: float = UNKNOWN, scores: np.ndarray | None = None
 ) -> Calibration:
     """Return a calibration of classes, which changes nothing else."""
     ones = np.ones((net.outputs.n_noise, 1))
@@ -169,7 +170,7 @@ def dirichlet_entropies(proba: np.ndarray, var: np.ndarray) -> tuple[np.ndarray,
 
 
 def learn_slope(
-    net: Network, moments: np.ndarray, y: Any, weight: np.ndarray, batch_size: int
+    net: Network | Mixture, moments: np.ndarray, y: Any, weight: np.ndarray, batch_size: int
 ) -> float:
     """Update the slope by rows of a stream that were predicted, batch by batch, and then learned.
 
@@ -190,7 +191,7 @@ def learn_slope(
 
 
 def _of_slopes(
-    net: Network, calibration: Calibration, moments: np.ndarray, y: np.ndarray
+    net: Network | Mixture, calibration: Calibration, moments: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """Return log-likelihoods of the mixture (slopes + 1, rows), at last with the present slope."""
     n_members, n_outputs, n_rows = moments.shape[1:]

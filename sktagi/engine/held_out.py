@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.special import gammaln
 from .fast import slices
 from .keys import join_keys, row_keys
 from .observations import Gaussian
+from .mixture import Mixture
 from .posterior import Network
 from .predicting import held_out_moments, predict_moments
 from .rows import Rows
@@ -86,7 +86,7 @@ class HeldOut(NamedTuple):
 
 
 def predict_held_out(
-    net: Network,
+    net: Network | Mixture,
     data: Rows,
     validation: list[np.ndarray],
     temperatures: np.ndarray,
@@ -124,7 +124,7 @@ def predict_held_out(
     )
 
 
-def _spreads(net: Network, held: Rows, holds: np.ndarray) -> np.ndarray:
+def _spreads(net: Network | Mixture, held: Rows, holds: np.ndarray) -> np.ndarray:
     """Return the mean of holders, the variance of their means, and of others, (n_outputs, rows)."""
     n_rows, n_outputs = holds.shape[-1], net.outputs.n_outputs
     found = np.empty((3, n_outputs, n_rows))
@@ -146,7 +146,7 @@ def _keys(held: Rows) -> np.ndarray:
 
 
 def _tempered_variances(
-    net: Network,
+    net: Network | Mixture,
     data: Rows,
     validation: list[np.ndarray],
     places: list[np.ndarray],
@@ -156,9 +156,7 @@ def _tempered_variances(
     n_rows = max(int(rows.max(initial=-1)) for rows in places) + 1
     var_z = np.zeros((len(temperatures), net.outputs.n_outputs, n_rows))
     for total, temperature in zip(var_z, temperatures, strict=True):
-        tempered = net
-        if temperature != 1:
-            tempered = replace(net, layers=[layer.tempered(temperature) for layer in net.layers])
+        tempered = net.tempered(temperature)
         moments = held_out_moments(tempered, data, validation)
         for rows, (_, _, var) in zip(places, moments, strict=True):
             total[:, rows] += var

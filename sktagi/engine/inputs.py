@@ -84,15 +84,24 @@ class InputErrors(NamedTuple):
 
 
 def forward_uncertain(
-    layers: Sequence[Layer], activation: Activation, x: Any, errors: InputErrors
+    layers: Sequence[Layer],
+    activation: Activation,
+    x: Any,
+    errors: InputErrors,
+    jacobian: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of the outputs, (members, n_out, rows).
 
     ``x`` is dense (n_in + 1, rows) or sparse (rows, n_in + 1). F is (members, rank, n, rows) for a
-    layer of n units.
+    layer of n units. Where x is encoded, ``jacobian`` (rows or 1, n_given, n_in) are its
+    derivatives by the inputs that the errors belong to.
     """
     first = layers[0]
-    var_x, factor = _first_factor(errors, first.mu[..., :-1, :])
+    weights = first.mu[..., :-1, :]
+    if jacobian is None:
+        var_x, factor = _first_factor(errors, weights)
+    else:
+        var_x, factor = _encoded_factor(errors, jacobian, weights)
     mu_z = product(first.mu, x)
     # Errors of inputs and of weights are independent: E[a^2] S, and what the factor carries
     var_z = product(first.var, squared(x)) + product(first.var[..., :-1, :], var_x)
@@ -120,10 +129,28 @@ def _first_factor(errors: InputErrors, weights: np.ndarray) -> tuple[Any, np.nda
         return values, np.moveaxis(factor, -3, -1)
     if not errors.are_covariances:
         return values.T, weights[..., None] * np.sqrt(values.T)[:, None, :]
-    roots, vectors = np.linalg.eigh(values.astype(np.float64))
-    root = np.sqrt(np.maximum(roots, 0))[..., None] * transposed(vectors)  # (rows, rank, n_in)
+    root = _roots(values)  # (rows, rank, n_in)
     factor = root.astype(weights.dtype) @ weights[..., None, :, :]
     return np.einsum("rkk->kr", values), np.moveaxis(factor, -3, -1)
+
+
+def _encoded_factor(
+    errors: InputErrors, jacobian: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ``_first_factor`` does, for inputs that are encoded."""
+    values = errors.to_dense().values
+    if errors.are_covariances:
+        root = _roots(values).astype(weights.dtype) @ jacobian  # (rows, rank, n_in)
+    else:
+        root = np.sqrt(values)[:, :, None] * jacobian
+    factor = root @ weights[..., None, :, :]
+    return np.square(root).sum(axis=1).T, np.moveaxis(factor, -3, -1)
+
+
+def _roots(cov: np.ndarray) -> np.ndarray:
+    """Return R with R' R = cov for covariances (rows, n, n)."""
+    roots, vectors = np.linalg.eigh(cov.astype(np.float64))
+    return np.sqrt(np.maximum(roots, 0))[..., None] * transposed(vectors)
 
 
 def _entries(values: Any) -> tuple[np.ndarray, np.ndarray]:

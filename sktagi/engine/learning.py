@@ -35,6 +35,18 @@ class Settings(NamedTuple):
     batch_size: int
     joint: bool = True
     half_life: float | None = None
+    # Epochs over which forgetting ends, its rate falling in a straight line; None: it goes on
+    n_epochs: int | None = None
+
+    def forgetting_left(self, done: int) -> float:
+        """Return the rate of forgetting after ``done`` epochs over that of the first."""
+        return 1.0 if self.n_epochs is None else max(1 - done / self.n_epochs, 1 / self.n_epochs)
+
+    def annealed(self, left: float) -> Settings:
+        """Return settings with what is ``left`` of forgetting."""
+        if self.half_life is None or left == 1:
+            return self
+        return self._replace(half_life=self.half_life / left)
 
 
 class Learner:
@@ -90,9 +102,12 @@ class Learner:
         totals = np.add.reduceat(weight, np.arange(0, n_rows, size), axis=-1, dtype=np.float64)
         self._begin_pass(totals, is_sparse)
         number, log_lik = 0, np.zeros(totals.shape[:-1])
-        per_chunk = block_rows(self.net, CHUNK_ELEMENTS, data.entries) // size * size
+        entries = data.entries if net.encoding is None else net.encoding.n_encoded
+        per_chunk = block_rows(self.net, CHUNK_ELEMENTS, entries) // size * size
         for chunk in slices(n_rows, max(size, per_chunk)):
             rows = data.take(order[..., chunk])._replace(weight=weight[..., chunk])
+            if net.encoding is not None:
+                rows = rows.encoded(net.encoding)
             targets = net.outputs.targets(rows.y, net.dtype)
             mu_z, var_y = np.empty((2, *targets.value.shape), net.dtype)
             for part, batch in iterate_batches(rows, targets, size):

@@ -22,10 +22,12 @@ from .rescaling import Change, rescale_inputs, rescale_outputs, transform_full
 from .shape import Shape
 
 if TYPE_CHECKING:
+    from .encoding import Encoding
     from .noise_network import NoiseNetwork
 
 __all__ = [
-    "Calibration", "FullLayer", "Layer", "Network", "draw_prior", "forget", "full_prior"
+    "Calibration", "FullLayer", "Layer", "Network", "Reported", "draw_prior", "forget",
+    "full_prior",
 ]  # fmt: skip
 
 
@@ -127,39 +129,11 @@ class Calibration(NamedTuple):
     usual_var: float | None = None  # of an output, at rows held out; None: not known
 
 
-@dataclass(eq=False)
-class Network:
-    """The posterior of the members: parameters and observation noise."""
+class Reported:
+    """What predictions use of the posterior of some members."""
 
-    layers: Sequence[Layer | FullLayer]
-    activation: Activation
-    outputs: ObservationModel
-    noise_var: np.ndarray  # (members, n_noise, 1): float64
-    noise_is_learned: bool = False
-    # (members, n_noise, 1): weight of the rows that the noise was learned from; sets its pace
-    rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
-    calibration: Calibration | None = None
-    # Noise of each row over ``noise_var``; a new one in the place of the old, never changed itself
-    noise_net: NoiseNetwork | None = None
-
-    def __post_init__(self) -> None:
-        if not self.rows_learned.size:
-            self.rows_learned = np.zeros(self.noise_var.shape)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether parameters of a layer are correlated."""
-        return isinstance(self.layers[0], FullLayer)
-
-    @property
-    def n_members(self) -> int:
-        """Number of members."""
-        return len(self.noise_var)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Precision of the means."""
-        return self.layers[0].mu.dtype
+    noise_var: Any  # (members, n_noise, 1): float64
+    calibration: Calibration | None
 
     @property
     def reported_noise(self) -> np.ndarray:
@@ -180,13 +154,77 @@ class Network:
         # Law of total variance over the members.
         return temperature * var_z.mean(axis=0) + spread * mu_z.var(axis=0)
 
+
+@dataclass(eq=False)
+class Network(Reported):
+    """The posterior of the members: parameters and observation noise."""
+
+    layers: Sequence[Layer | FullLayer]
+    activation: Activation
+    outputs: ObservationModel
+    noise_var: np.ndarray  # (members, n_noise, 1): float64
+    noise_is_learned: bool = False
+    # (members, n_noise, 1): weight of the rows that the noise was learned from; sets its pace
+    rows_learned: np.ndarray = field(default_factory=lambda: np.empty(0))
+    calibration: Calibration | None = None
+    # Noise of each row over ``noise_var``; a new one in the place of the old, never changed itself
+    noise_net: NoiseNetwork | None = None
+    encoding: Encoding | None = None  # what the first layer sees of the inputs; None: all as it is
+
+    def __post_init__(self) -> None:
+        if not self.rows_learned.size:
+            self.rows_learned = np.zeros(self.noise_var.shape)
+
+    @property
+    def networks(self) -> Sequence[Network]:
+        """The networks of unlike members (``mixture``): here all are alike."""
+        return (self,)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs, without the unit of the bias."""
+        if self.encoding is not None:
+            return self.encoding.n_inputs
+        return self.layers[0].mu.shape[-2] - 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether parameters of a layer are correlated."""
+        return isinstance(self.layers[0], FullLayer)
+
+    @property
+    def n_members(self) -> int:
+        """Number of members."""
+        return len(self.noise_var)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the means."""
+        return self.layers[0].mu.dtype
+
+    def share_noise(self) -> None:
+        """Give all members the noise that they have on average, in place."""
+        self.noise_var[...] = self.noise_var.mean(axis=0)
+
+    def tempered(self, factor: float) -> Network:
+        """Return the network with variances of its parameters times ``factor``."""
+        if factor == 1:
+            return self
+        return replace(self, layers=[layer.tempered(factor) for layer in self.layers])
+
     def reported(self) -> Network:
         """Return the posterior that predictions use: calibrated, if it is."""
         if self.calibration is None:
             return self
-        temperature = self.calibration.temperature
-        layers = self.layers if temperature == 1 else [a.tempered(temperature) for a in self.layers]
-        return replace(self, layers=layers, noise_var=self.reported_noise, calibration=None)
+        tempered = self.tempered(self.calibration.temperature)
+        return replace(tempered, noise_var=self.reported_noise, calibration=None)
+
+    def rescale_inputs(self, change: Change) -> None:
+        """Say the same of inputs in new units, in place."""
+        if self.encoding is None:
+            self.layers[0].rescale_inputs(change)
+        else:
+            self.encoding = self.encoding.rescaled(change)
 
     def copy(self) -> Network:
         """Return a network with arrays of its own."""
@@ -209,7 +247,7 @@ class Network:
         # dataclasses.replace would take 2 % of a partial_fit with one row.
         return Network(
             layers, self.activation, outputs, noise_var, self.noise_is_learned,
-            rows_learned, self.calibration, self.noise_net,
+            rows_learned, self.calibration, self.noise_net, self.encoding,
         )  # fmt: skip
 
     def assign(self, other: Network, members: np.ndarray, theirs: np.ndarray | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from .full import predict_full
 from .inputs import InputErrors, forward_uncertain
 from .passes import Tape, Weights, forward
 from .posterior import Layer, Network
+
+if TYPE_CHECKING:
+    from .mixture import Mixture
 from .rows import Rows
 from .sparse import by_input
 
-__all__ = ["block_rows", "held_out_moments", "predict_moments"]
+__all__ = ["block_rows", "held_out_moments", "predict_moments", "weighted_moments"]
 
 # Elements of the widest array of a block: its arrays stay in cache.
 BLOCK_ELEMENTS = 1 << 16
@@ -25,7 +28,7 @@ Prepare = Callable[[Any, InputErrors | None], tuple[Any, InputErrors | None]]
 
 
 def predict_moments(
-    net: Network,
+    net: Network | Mixture,
     x: Any,
     errors: InputErrors | None = None,
     prepare: Prepare = lambda x, errors: (x, errors),
@@ -34,20 +37,46 @@ def predict_moments(
 
     ``x`` has rows first, dense or sparse.
     """
+    if isinstance(net, Network):
+        return _moments_of_network(net, x, errors, prepare)
+    moments = [_moments_of_network(kind, x, errors, prepare) for kind in net.networks]
+    mu, var = (np.stack(parts) for parts in zip(*moments, strict=True))
+    return weighted_moments(net.weight[:, None], mu, var)
+
+
+def weighted_moments(
+    weight: np.ndarray, mu: np.ndarray, var: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of a mixture of kinds, which are the first axis."""
+    weight = weight.astype(mu.dtype)
+    mean = (weight * mu).sum(axis=0)
+    return mean, (weight * (var + np.square(mu - mean))).sum(axis=0)
+
+
+def _moments_of_network(
+    net: Network, x: Any, errors: InputErrors | None, prepare: Prepare
+) -> tuple[np.ndarray, np.ndarray]:
     n_rows = x.shape[0]
     mu, var = np.empty((2, net.n_members, net.outputs.n_outputs, n_rows), net.dtype)
     tape = None
     rank = 1 if errors is None else errors.rank
-    for part in slices(n_rows, block_rows(net, BLOCK_ELEMENTS // rank, x.shape[1])):
+    entries = x.shape[1] if net.encoding is None else net.encoding.n_encoded
+    for part in slices(n_rows, block_rows(net, BLOCK_ELEMENTS // rank, entries)):
         block, block_errors = prepare(x[part], None if errors is None else errors.take(part))
         here = (..., part)
         if net.is_full:
             mu[here], var[here] = predict_full(net, block, block_errors)
             continue
         layers, n_block = cast("list[Layer]", net.layers), block.shape[0]
+        jacobian = None
+        if net.encoding is not None:
+            jacobian = None if block_errors is None else net.encoding.jacobian(block)
+            block = net.encoding(block)
         block = by_input(block)
         if block_errors is not None:
-            mu[here], var[here] = forward_uncertain(layers, net.activation, block, block_errors)
+            mu[here], var[here] = forward_uncertain(
+                layers, net.activation, block, block_errors, jacobian
+            )
             continue
         if tape is None or tape.n_rows != n_block:  # the last block may be shorter
             weights = Weights.of(layers) if tape is None else tape.weights
@@ -57,7 +86,7 @@ def predict_moments(
 
 
 def held_out_moments(
-    net: Network, data: Rows, validation: list[np.ndarray]
+    net: Network | Mixture, data: Rows, validation: list[np.ndarray]
 ) -> Iterator[tuple[Rows, np.ndarray, np.ndarray]]:
     """Yield the rows that each member holds out, with the moments that it predicts for them."""
     for member, numbers in enumerate(validation):

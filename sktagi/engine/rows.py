@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .encoding import Encoding
 from .fast import has_nan, slices
 from .inputs import InputErrors
 from .keys import row_keys
@@ -49,6 +50,20 @@ class Rows(NamedTuple):
             None if self.noise_ratio is None else self.noise_ratio[order],
             None if self.keys is None else self.keys[order],
         )
+
+    def encoded(self, encoding: Encoding) -> Rows:
+        """Return rows as the first layer sees them; errors of its inputs are independent."""
+        if self.errors is None:
+            return self._replace(x=encoding(self.x))
+        shape = self.x.shape[:-1]
+        jacobian = encoding.jacobian(self.x.reshape(-1, self.x.shape[-1]))
+        values = self.errors.values
+        if self.errors.is_shared:
+            values = np.broadcast_to(values, (*shape, values.shape[-1]))
+        flat = values.reshape(-1, values.shape[-1])
+        var = np.einsum("rk,rke->re", flat, np.broadcast_to(np.square(jacobian), (len(flat), *jacobian.shape[1:])))
+        errors = InputErrors(var.reshape(*shape, -1).astype(self.x.dtype))
+        return self._replace(x=encoding(self.x), errors=errors)
 
     def with_noise(self, ratio: np.ndarray) -> Rows:
         """Return rows with noise of their own, (n_noise, rows) over that of all."""

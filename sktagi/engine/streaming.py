@@ -7,6 +7,7 @@ noise, and rows there would be learned less just when they have to be learned.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,8 +25,10 @@ from .noise_network import (
     log_density,
     trusted_exponent,
 )
+from .mixture import Mixture
 from .observations import OUTLYING
 from .posterior import Network
+from .predicting import weighted_moments
 from .rows import Rows
 from .tree import ClassTree
 
@@ -37,10 +40,13 @@ SCORE_HALF_LIFE = 500.0  # rows after which an error counts half in the choice o
 LEAST_GAIN = 6.0  # in log-likelihood, by which noise that varies must be better
 
 
-def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
+def learn_stream(
+    net: Network | Mixture, data: Rows, settings: Sequence[Settings]
+) -> np.ndarray:
     """Let all members learn rows that are new, once; returns mean log-likelihoods (members,).
 
-    Of classes it returns that of the mixture as it was predicted, (1,).
+    There are settings for each kind. Of classes, and of unlike members, the log-likelihood is that
+    of the mixture as it was predicted, (1,).
 
     A calibrated scale of the noise holds for what is left of the noise from before: what new rows
     teach of the noise is not scaled.
@@ -51,24 +57,38 @@ def learn_stream(net: Network, data: Rows, settings: Settings) -> np.ndarray:
     n_rows = len(data.weight)
     order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
     has_slope = net.outputs.has_slope
-    learner = Learner(net, settings, records=noise is not None or has_slope)
-    log_lik = learner.learn(data, order)
-    if has_slope and learner.moments is not None:
+    batch_size = settings[0].batch_size
+    unlike = len(net.networks) > 1
+    learners = [
+        Learner(kind, setting, records=noise is not None or has_slope or unlike)
+        for kind, setting in zip(net.networks, settings, strict=True)
+    ]
+    log_liks = [learner.learn(data, order) for learner in learners]
+    log_lik = log_liks[0]
+    moments = learners[0].moments
+    if isinstance(net, Mixture):
+        moments = np.stack(weighted_moments(
+            net.weight[:, None], *np.stack([a.moments for a in learners], axis=1)
+        ))  # fmt: skip
+        var_y = moments[1] + level
+        ll = [net.outputs.members(m).log_likelihood(*a, data.y) for m, a in enumerate(zip(moments[0], var_y, strict=True))]
+        log_lik = np.array([(a @ data.weight).sum() / data.weight.sum() for a in ll])
+    if has_slope and moments is not None:
         weight = data.weight.astype(np.float64)
-        mean = learn_slope(net, learner.moments, data.y, weight, settings.batch_size)
+        mean = learn_slope(net, moments, data.y, weight, batch_size)
         log_lik = np.array([mean])
     elif net.calibration is None and isinstance(net.outputs, ClassTree):
         net.calibration = class_calibration(net)  # of its variance the same share is unknown
-    if noise is not None and learner.moments is not None:
-        var = net.variance_of_mean(*learner.moments, learned=True)
-        error = data.y.T - learner.moments[0].mean(axis=0)
+    if noise is not None and moments is not None:
+        var = net.variance_of_mean(*moments, learned=True)
+        error = data.y.T - moments[0].mean(axis=0)
         errors = _errors(error, var, data, level * np.exp(noise.level))
-        net.noise_net = _with_errors(noise, errors, settings.half_life)
+        net.noise_net = _with_errors(noise, errors, settings[0].half_life)
     if net.noise_is_learned and net.calibration is not None:
         weight = data.weight[:, None]
         if data.y.ndim == 2:  # what observes each target
             weight = weight * ~np.isnan(data.y)
-        totals = np.add.reduceat(weight, np.arange(0, n_rows, settings.batch_size)).T
+        totals = np.add.reduceat(weight, np.arange(0, n_rows, batch_size)).T
         scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
         net.calibration = net.calibration._replace(noise_scale=scale)
     return log_lik

@@ -6,14 +6,16 @@ One loop serves rows in memory and rows on a cluster: a ``Source`` knows where t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .jobs import Jobs
 from .keys import join_keys, row_keys
 from .learning import Learner, Settings
+from .mixture import Mixture, best_weights, predict_kinds
 from .noise import search_noise, trusted_noise
 from .noise_network import NoiseNetwork
 from .observations import ObservationModel
@@ -40,6 +42,12 @@ __all__ = [
 CONSTANT_SHARE = 0.7
 CONSTANT_PATIENCE = 0.75
 VARYING_PATIENCE = 0.5
+# A race between kinds: after so many epochs, those with less weight than this are left behind. In
+# the end, a kind with less weight than LIGHTEST is left out.
+RACE_EPOCHS = 10
+LEAST_IN_RACE = 0.01
+LIGHTEST = 0.005
+EPOCHS_AT_ONCE = 10  # in other processes
 TRUST = 0.75  # in the noise of a row beside others, when means are learned
 
 
@@ -75,7 +83,7 @@ class History:
     stopped: bool = False  # by on_epoch
     comparable_from: int = 0  # scores of earlier epochs are those of other noise
     # While training goes on: returns a copy of the posterior that it would give if it ended now
-    posterior: Callable[[], Network] | None = None
+    posterior: Callable[[], Network | Mixture] | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -89,7 +97,7 @@ class History:
 
 
 # Calibrates a network, in place, after epochs.
-Finish = Callable[[Network, History], None]
+Finish = Callable[[Network | Mixture, History], None]
 
 
 class Epoch(Protocol):
@@ -106,6 +114,7 @@ class Source(Protocol):
     """Where rows are, and how they are learned there."""
 
     holds_out: bool  # whether there are rows to validate with
+    best_iter: np.ndarray | None  # (members,): the best epoch of earlier training
 
     def epoch(self, net: Network, active: np.ndarray, *, validate: bool, learn: bool) -> Epoch:
         """Begin an epoch: validate ``net``, the posterior of the active members, then learn."""
@@ -116,10 +125,19 @@ class Source(Protocol):
     def vary_noise(self, noise: NoiseNetwork) -> None:
         """Let rows have noise of their own from now on."""
 
+    def anneal(self, done: int) -> None:
+        """Forget in the next epoch as it is planned after ``done`` epochs."""
+
+    def members(self, numbers: np.ndarray) -> Source:
+        """Return the source of some members."""
+
+    def weights(self, networks: Sequence[Network]) -> np.ndarray:
+        """Return the weights of kinds, by the rows held out (``mixture``)."""
+
 
 def fit_epochs(
-    net: Network,
-    source: Source,
+    net: Network | Mixture,
+    sources: Sequence[Source],
     plan: Plan,
     finish: Finish,
     *,
@@ -127,104 +145,328 @@ def fit_epochs(
     continued: bool = False,
     on_epoch: Callable[[History], bool | None] | None = None,
     on_epoch_begin: Callable[[], None] | None = None,
-) -> History:
-    """Train and ``finish``: calibrate by the rows held out.
+    n_jobs: int = 1,
+) -> tuple[Network | Mixture, History]:
+    """Train in place, weigh the kinds if there are several, and ``finish``: calibrate.
 
-    If the noise may vary, finishing tells how it does. If it does, means learn on, for the epochs
-    that were kept for that, with rows that count as their noise says.
+    There is a source for each kind. If the noise may vary, finishing tells how it does. If it does,
+    means learn on, for the epochs that were kept for that, with rows that count as their noise
+    says. Returns what was trained, without the kinds that have no weight.
     """
+    told = {"on_epoch": on_epoch, "on_epoch_begin": on_epoch_begin, "n_jobs": n_jobs}
     first = plan.before_noise() if varies else plan
-    history = train(
-        net, source, first, continued=continued, on_epoch=on_epoch, on_epoch_begin=on_epoch_begin
-    )
+    net, sources, history = train(net, sources, first, continued=continued, **told)
     if history.n_iter:
+        net, sources = _weighed(net, sources, LIGHTEST)
         _finish(net, finish, history)
     noise, calibration = net.noise_net, net.calibration
     left = plan.after_noise(history)
     if varies and history.goes_on and noise is not None and left.max_iter > 0:
         if noise.varies:
             history.comparable_from = history.n_iter
-            source.vary_noise(noise)
+            for source in sources:
+                source.vary_noise(noise)
         elif history.n_iter < first.max_iter:  # constant noise, and no gain
-            return history
+            return net, history
         net.calibration = net.noise_net = None  # of predictions, not of learning
-        train(
-            net, source, left, continued=True, history=history,
-            on_epoch=on_epoch, on_epoch_begin=on_epoch_begin,
-        )  # fmt: skip
+        net, sources, history = train(net, sources, left, continued=True, history=history, **told)
+        net, sources = _weighed(net, sources, LIGHTEST)
         net.noise_net, net.calibration = noise, calibration
         _finish(net, finish, history)
-    return history
+    return net, history
 
 
-def _finish(net: Network, finish: Finish, history: History) -> None:
+def _weighed(
+    net: Network | Mixture, sources: Sequence[Source], lightest: float
+) -> tuple[Network | Mixture, Sequence[Source]]:
+    """Return the mixture with the weights that rows held out speak for, and its sources."""
+    if isinstance(net, Network):
+        return net, sources
+    net = replace(net, weight=sources[0].weights(net.networks))
+    kept = net.without(lightest)
+    pairs = zip(net.names, sources, strict=True)
+    return kept, [source for name, source in pairs if name in kept.names]
+
+
+def _finish(net: Network | Mixture, finish: Finish, history: History) -> None:
     """Finish; an interrupt from the keyboard leaves the network as it was before that."""
-    before = net.noise_var.copy(), net.noise_net, net.calibration
+    before = [a.noise_var.copy() for a in net.networks], net.noise_net, net.calibration
     try:
         finish(net, history)
     except KeyboardInterrupt:
         history.interrupted = True
-        net.noise_var[...], net.noise_net, net.calibration = before
+        noise, net.noise_net, net.calibration = before
+        for network, noise_var in zip(net.networks, noise, strict=True):
+            network.noise_var[...] = noise_var
 
 
 def train(
-    net: Network,
-    source: Source,
+    net: Network | Mixture,
+    sources: Sequence[Source],
     plan: Plan,
     *,
     continued: bool = False,
     history: History | None = None,
     on_epoch: Callable[[History], bool | None] | None = None,
     on_epoch_begin: Callable[[], None] | None = None,
-) -> History:
-    """Learn the rows of a source up to ``max_iter`` times, in place.
+    n_jobs: int = 1,
+) -> tuple[Network | Mixture, Sequence[Source], History]:
+    """Learn the rows of the sources, one for each kind, up to ``max_iter`` times, in place.
 
-    If the source holds out rows, each member ends with the posterior of its best epoch, which may
+    If a source holds out rows, each member ends with the posterior of its best epoch, which may
     be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
     interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``, called
     after each epoch, if it returns True. A ``history`` is that of epochs before, which goes on.
+
+    Kinds that have no weight after the first epochs are left out of what is returned. With
+    ``n_jobs``, kinds and members learn in as many processes, some epochs at a time.
     """
     history = History() if history is None else history
     before = history.n_iter
-    stopping = EarlyStopping(net, plan, history.best_iter) if source.holds_out else None
-    history.posterior = (stopping.best if stopping is not None else net).copy
-    everyone = np.arange(net.n_members)
-    current, active = net, everyone  # a member that has stopped leaves the stack
-    # An epoch is validated at the beginning of the next, in one exchange with a cluster.
-    n_rounds = plan.max_iter + (stopping is not None and plan.max_iter > 0)
-    try:
-        for number in range(1, n_rounds + 1):
-            learn, goes_on = number <= plan.max_iter, np.ones(len(active), dtype=bool)
-            validate = stopping is not None and (continued or number > 1)
-            epoch = source.epoch(current, active, validate=validate, learn=learn)
-            if stopping is not None and validate:
-                done = before + number - 1 if number > 1 else None
-                gains = stopping.update(done, current, active, *epoch.validated())
-                if number > 1:  # where training starts is only something to beat
-                    goes_on = gains
-                    history.validation_scores.append(float(stopping.last_score.mean()))
-                    history.best_iter = stopping.best_iter.copy()
-                    history.stopped = on_epoch is not None and bool(on_epoch(history))
-            if history.stopped or not (learn and goes_on.any()):
-                break
-            if on_epoch_begin is not None:
-                on_epoch_begin()
-            current, scores = epoch.learned(goes_on)
-            active = active[goes_on]
-            history.train_scores.append(float(scores.mean()))
-            if stopping is None:
-                if current is not net:
-                    net.assign(current, everyone)
-                history.stopped = on_epoch is not None and bool(on_epoch(history))
-                if history.stopped:
-                    break
-    except KeyboardInterrupt:
-        source.cancel()
-        history.interrupted = True
-    if stopping is not None and history.validation_scores:
-        net.assign(stopping.best, everyone)
-        history.best_iter = stopping.best_iter
-    return history
+    n_parts = -(-n_jobs // len(sources))
+    kinds = zip(net.networks, sources, strict=True)
+    runs = [Run(kind, source, plan, n_parts, continued, before) for kind, source in kinds]
+    history.posterior = lambda: _posterior(net, runs)
+    until_race = RACE_EPOCHS if isinstance(net, Mixture) and not before else 0
+    with Jobs(n_jobs) as jobs:
+        try:
+            while not (history.stopped or all(run.is_over for run in runs)):
+                parts = [part for run in runs for part in run.parts]
+                if n_jobs > 1:
+                    jobs.advance(parts, min(EPOCHS_AT_ONCE, until_race or EPOCHS_AT_ONCE))
+                else:
+                    for part in parts:
+                        part.validate()
+                history.stopped = _record(history, runs, before, on_epoch)
+                if until_race and history.n_iter >= until_race:
+                    until_race = 0
+                    net, runs = _after_race(net, runs)
+                if n_jobs == 1 and not (history.stopped or all(run.is_over for run in runs)):
+                    if on_epoch_begin is not None:
+                        on_epoch_begin()
+                    for part in [part for run in runs for part in run.parts]:
+                        part.learn()
+                    if not runs[0].holds_out:
+                        history.stopped = _record(history, runs, before, on_epoch)
+        except KeyboardInterrupt:
+            for source in sources:
+                source.cancel()
+            history.interrupted = True
+    for run in runs:
+        run.end()
+    if history.n_iter and runs[0].holds_out:
+        history.best_iter = _best_epochs(runs)
+    return net, [run.source for run in runs], history
+
+
+def _posterior(net: Network | Mixture, runs: Sequence[Run]) -> Network | Mixture:
+    """Return a copy of what training would give if it ended now."""
+    best = [run.best() for run in runs]
+    if isinstance(net, Network):
+        return best[0]
+    names = [net.names[_place(net, run.net)] for run in runs]
+    mixture = replace(net, networks=best, names=names)
+    return _weighed(mixture, [run.source for run in runs], LIGHTEST)[0]
+
+
+def _after_race(
+    net: Network | Mixture, runs: Sequence[Run]
+) -> tuple[Network | Mixture, list[Run]]:
+    """Return the kinds that have weight after the first epochs."""
+    assert isinstance(net, Mixture)
+    weight = runs[0].source.weights([run.best() for run in runs])
+    kept = replace(net, weight=weight).without(LEAST_IN_RACE)
+    return kept, [run for run in runs if any(run.net is kind for kind in kept.networks)]
+
+
+def _place(net: Mixture, kind: Network) -> int:
+    return next(k for k, network in enumerate(net.networks) if network is kind)
+
+
+def _record(
+    history: History,
+    runs: Sequence[Run],
+    before: int,
+    on_epoch: Callable[[History], bool | None] | None,
+) -> bool:
+    """Take note of the epochs that are over; tells whether somebody stops training.
+
+    Scores of several kinds are those of the one that is best on the rows held out.
+    """
+    while any(run.n_scored > history.n_iter - before for run in runs):
+        number = history.n_iter - before
+        best = runs[0]
+        if best.holds_out:
+            best = max(runs, key=lambda run: run.validation_score(number))
+            history.validation_scores.append(best.validation_score(number))
+            history.best_iter = _best_epochs(runs)
+        history.train_scores.append(best.train_score(number))
+        if on_epoch is not None and on_epoch(history):
+            return True
+    return False
+
+
+def _best_epochs(runs: Sequence[Run]) -> np.ndarray:
+    """Return the best epochs of the members (members,); of several kinds (kinds, members)."""
+    best = [run.best_iter() for run in runs]
+    return best[0] if len(best) == 1 else np.stack(best)
+
+
+class Run:
+    """Epochs of one kind of network, whose members learn in some parts."""
+
+    def __init__(
+        self,
+        net: Network,
+        source: Source,
+        plan: Plan,
+        n_parts: int,
+        continued: bool,
+        before: int,
+    ):
+        self.net, self.source = net, source
+        n = net.n_members
+        size = -(-n // n_parts)
+        self.numbers = [np.arange(k, min(k + size, n)) for k in range(0, n, size)]
+        if len(self.numbers) == 1:
+            self.parts = [Part(net, source, plan, continued, before)]
+        else:
+            self.parts = [
+                Part(net.members(slice(a[0], a[-1] + 1)), source.members(a), plan, continued, before)
+                for a in self.numbers
+            ]
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether there are rows to validate with."""
+        return self.source.holds_out
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no member goes on."""
+        return all(part.is_over for part in self.parts)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of epochs whose scores are known."""
+        return max(part.n_scored for part in self.parts)
+
+    def best(self) -> Network:
+        """Return a copy of the network with the best posterior of each member so far."""
+        net = self.net.copy()
+        for numbers, part in zip(self.numbers, self.parts, strict=True):
+            net.assign(part.best, numbers, np.arange(len(numbers)))
+        return net
+
+    def best_iter(self) -> np.ndarray:
+        """Return the best epoch of each member so far."""
+        return np.concatenate([part.best_iter for part in self.parts])
+
+    def end(self) -> None:
+        """Leave the best posterior in the network."""
+        for numbers, part in zip(self.numbers, self.parts, strict=True):
+            if part.best is not self.net:
+                self.net.assign(part.best, numbers, np.arange(len(numbers)))
+        if self.holds_out:
+            self.source.best_iter = self.best_iter()
+
+    def train_score(self, number: int) -> float:
+        """Return the mean score of the members that learned in an epoch, or the last one."""
+        return _mean_of(part.train_scores[number] for part in self._in_epoch(number))
+
+    def validation_score(self, number: int) -> float:
+        """Return the mean score of all members after an epoch, or the last one."""
+        scores = [part.validation_scores for part in self.parts]
+        return _mean_of(a[min(number, len(a) - 1)] for a in scores)
+
+    def _in_epoch(self, number: int) -> list[Part]:
+        last = min(number, max(len(part.train_scores) for part in self.parts) - 1)
+        return [part for part in self.parts if len(part.train_scores) > last]
+
+
+def _mean_of(scores: Iterable[np.ndarray]) -> float:
+    return float(np.concatenate(list(scores)).mean())
+
+
+class Part:
+    """Epochs of some members: which of them still learn, and the best posteriors so far."""
+
+    def __init__(
+        self, net: Network, source: Source, plan: Plan, continued: bool, before: int
+    ):
+        self.source, self.plan, self.continued, self.before = source, plan, continued, before
+        self.stopping = EarlyStopping(net, plan, source.best_iter) if source.holds_out else None
+        self.current = net  # a member that has stopped leaves the stack
+        self.active = np.arange(net.n_members)
+        self.train_scores: list[np.ndarray] = []  # of the members that learn, each epoch
+        self.validation_scores: list[np.ndarray] = []  # of all members
+        self.is_over = plan.max_iter == 0
+        self._epoch: Epoch | None = None
+        self._goes_on = np.ones(net.n_members, dtype=bool)
+
+    @property
+    def n_iter(self) -> int:
+        """Epochs that were learned."""
+        return len(self.train_scores)
+
+    @property
+    def n_scored(self) -> int:
+        """Number of epochs whose scores are known."""
+        return self.n_iter if self.stopping is None else len(self.validation_scores)
+
+    @property
+    def best(self) -> Network:
+        """The best posterior of each member so far; without rows held out, the last."""
+        if self.stopping is None or not self.validation_scores:
+            return self.current
+        return self.stopping.best
+
+    @property
+    def best_iter(self) -> np.ndarray:
+        """The best epoch of each member so far."""
+        assert self.stopping is not None
+        return self.stopping.best_iter.copy()
+
+    def validate(self) -> None:
+        """Validate the last epoch, or the start, and see who goes on.
+
+        A cluster is asked for that and for the next epoch in one exchange.
+        """
+        if self.is_over:
+            return
+        learn = self.n_iter < self.plan.max_iter
+        validate = self.stopping is not None and (self.continued or self.n_iter > 0)
+        self.source.anneal(self.before + self.n_iter)
+        self._epoch = self.source.epoch(self.current, self.active, validate=validate, learn=learn)
+        self._goes_on = np.ones(len(self.active), dtype=bool)
+        if self.stopping is not None and validate:
+            done = self.before + self.n_iter if self.n_iter else None
+            gains = self.stopping.update(done, self.current, self.active, *self._epoch.validated())
+            if self.n_iter:  # where training starts is only something to beat
+                self._goes_on = gains
+                self.validation_scores.append(self.stopping.last_score.copy())
+        # Without rows held out there is nothing to ask a cluster after the last epoch.
+        self.is_over = not (learn and self._goes_on.any())
+
+    def learn(self) -> None:
+        """Learn an epoch."""
+        if self.is_over:
+            return
+        assert self._epoch is not None
+        self.current, scores = self._epoch.learned(self._goes_on)
+        self.active = self.active[self._goes_on]
+        self.train_scores.append(scores)
+        self._epoch = None
+        if self.stopping is None and self.n_iter == self.plan.max_iter:
+            self.is_over = True
+
+    def advance(self, n_epochs: int) -> None:
+        """Learn some epochs."""
+        for _ in range(n_epochs):
+            self.validate()
+            self.learn()
+        if self.n_iter == self.plan.max_iter:
+            self.validate()
 
 
 class EarlyStopping:
@@ -287,7 +529,12 @@ class InMemory:
         self.settings = settings
         self.rngs = rngs
         self.holds_out = validation is not None
+        self.best_iter: np.ndarray | None = None
+        self._left = 1.0  # of forgetting, if it is annealed
         self._learner: Learner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_learner": None}  # its arrays are made again
 
     def epoch(
         self, net: Network, active: np.ndarray, *, validate: bool, learn: bool
@@ -302,10 +549,28 @@ class InMemory:
         """Let rows have noise of their own from now on."""
         self.data = self.data.with_noise(noise.relative(self.data.x, TRUST))
 
+    def anneal(self, done: int) -> None:
+        """Forget in the next epoch as it is planned after ``done`` epochs."""
+        self._left = self.settings.forgetting_left(done)
+
+    def members(self, numbers: np.ndarray) -> InMemory:
+        """Return the rows of some members."""
+        validation = None if self.validation is None else [self.validation[m] for m in numbers]
+        rngs = None if self.rngs is None else [self.rngs[m] for m in numbers]
+        part = InMemory(self.data, self.order[numbers], validation, self.settings, rngs)
+        part.best_iter = None if self.best_iter is None else self.best_iter[numbers]
+        return part
+
+    def weights(self, networks: Sequence[Network]) -> np.ndarray:
+        """Return the weights of kinds, by the rows held out (``mixture``)."""
+        assert self.validation is not None
+        return best_weights(list(predict_kinds(networks, self.data, self.validation)))
+
     def learner(self, net: Network) -> Learner:
         """Return the learner of a network, the same as before if it is the same network."""
         if self._learner is None or self._learner.net is not net:
             self._learner = Learner(net, self.settings)
+        self._learner.settings = self.settings.annealed(self._left)
         return self._learner
 
 

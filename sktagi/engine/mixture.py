@@ -1,0 +1,247 @@
+"""Unlike members: networks of several kinds, weighted by the rows that they hold out.
+
+No one network is right everywhere: a linear one for linear data, a smooth one for few rows, one
+that sees pieces of inputs for steps and waves, a deep one for many rows. A member of the mixture is
+one network of each kind, all with the same rows held out, and its output is their weighted mean:
+
+    mu = sum_k w_k mu_k,   var = sum_k w_k (var_k + (mu_k - mu)^2)
+
+So a mixture predicts and is calibrated as members that are alike are. The weights of a target are
+those with which the errors of held-out rows are smallest; of classes, those with which these rows
+are most likely (stacking: Wolpert, 1992; Breiman, 1996). They are positive and sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .noise_network import NoiseNetwork
+from .observations import Gaussian, Members, ObservationModel
+from .posterior import Calibration, Network, Reported
+from .predicting import held_out_moments, weighted_moments
+from .rows import Rows
+
+__all__ = ["Mixture", "HeldOutKinds", "best_weights", "predict_kinds"]
+
+# Equal weights count as so many rows: with few rows held out, chance chooses.
+PRIOR_ROWS = 1.0
+N_STEPS = 200  # of the search for the weights of classes
+PRECISION = 1e-4  # of a weight
+
+
+@dataclass(eq=False)
+class Mixture(Reported):
+    """The posterior of unlike members."""
+
+    networks: list[Network]  # of each kind, with as many members
+    names: list[str]  # of the kinds
+    weight: np.ndarray  # (n_kinds, n_outputs or 1, 1): float64
+    calibration: Calibration | None = None
+    noise_net: NoiseNetwork | None = None
+
+    is_full = False
+
+    @property
+    def n_members(self) -> int:
+        """Number of members of each kind."""
+        return self.networks[0].n_members
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs, without the unit of the bias."""
+        return self.networks[0].n_inputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the means."""
+        return self.networks[0].dtype
+
+    @property
+    def outputs(self) -> ObservationModel:
+        """The observation model of all kinds."""
+        return self.networks[0].outputs
+
+    @outputs.setter
+    def outputs(self, outputs: ObservationModel) -> None:
+        for net in self.networks:
+            net.outputs = outputs
+
+    @property
+    def noise_is_learned(self) -> bool:
+        """Whether the observation noise is learned."""
+        return self.networks[0].noise_is_learned
+
+    @property
+    def noise_var(self) -> np.ndarray:
+        """Noise variances that the kinds have learned on average, (members, n_noise, 1)."""
+        pairs = zip(self.weight, self.networks, strict=True)
+        return np.add.reduce([weight * net.noise_var for weight, net in pairs])
+
+    @property
+    def rows_learned(self) -> np.ndarray:
+        """Weight of the rows that the noise was learned from, as in ``Network``."""
+        return self.networks[0].rows_learned
+
+    def share_noise(self) -> None:
+        """Give all members of a kind the noise that they have on average, in place."""
+        for net in self.networks:
+            net.share_noise()
+
+    def tempered(self, factor: float) -> Mixture:
+        """Return the mixture with variances of its parameters times ``factor``."""
+        return self._with([net.tempered(factor) for net in self.networks])
+
+    def reported(self) -> Mixture:
+        """Return the posterior that predictions use: calibrated, if it is."""
+        return self if self.calibration is None else self.tempered(self.calibration.temperature)
+
+    def rescale_inputs(self, change: Any) -> None:
+        """Say the same of inputs in new units, in place."""
+        for net in self.networks:
+            net.rescale_inputs(change)
+
+    def copy(self) -> Mixture:
+        """Return a mixture with arrays of its own."""
+        return self._with([net.copy() for net in self.networks])
+
+    def members(self, numbers: Members) -> Mixture:
+        """Return some of the members of each kind."""
+        return self._with([net.members(numbers) for net in self.networks])
+
+    def is_sound(self) -> bool:
+        """Whether all numbers are finite and all variances positive."""
+        kinds = all(net.is_sound() for net in self.networks)
+        return kinds and (self.noise_net is None or self.noise_net.net.is_sound())
+
+    def without(self, lightest: float) -> Mixture:
+        """Return the mixture without kinds whose weights are all below ``lightest``."""
+        heavy = np.flatnonzero(self.weight.max(axis=(1, 2)) >= lightest)
+        if len(heavy) == len(self.networks):
+            return self
+        weight = self.weight[heavy]
+        return replace(
+            self,
+            networks=[self.networks[k] for k in heavy],
+            names=[self.names[k] for k in heavy],
+            weight=weight / weight.sum(axis=0),
+        )
+
+    def _with(self, networks: list[Network]) -> Mixture:
+        return replace(self, networks=networks)
+
+
+# Weights
+
+
+class HeldOutKinds(NamedTuple):
+    """What the kinds predict of the rows that a member holds out."""
+
+    rows: Rows
+    outputs: ObservationModel  # of this member
+    mu_z: np.ndarray  # (n_kinds, n_outputs, rows)
+    var_y: np.ndarray  # (n_kinds, n_outputs, rows): with the noise
+
+
+def predict_kinds(
+    networks: Sequence[Network], data: Rows, validation: list[np.ndarray]
+) -> Iterator[HeldOutKinds]:
+    """Yield what the kinds predict of the rows that each member holds out."""
+    moments = [held_out_moments(net, data, validation) for net in networks]
+    for member, of_kinds in enumerate(zip(*moments, strict=True)):
+        rows = of_kinds[0][0]
+        noise = [rows.noise(net.noise_var[member]) for net in networks]
+        mu_z = np.stack([mu for _, mu, _ in of_kinds]).astype(np.float64)
+        pairs = zip(of_kinds, noise, strict=True)
+        var_y = np.stack([var.astype(np.float64) + more for (_, _, var), more in pairs])
+        yield HeldOutKinds(rows, networks[0].outputs.members(member), mu_z, var_y)
+
+
+def best_weights(held: Sequence[HeldOutKinds]) -> np.ndarray:
+    """Return the weights of the kinds (n_kinds, n_outputs or 1, 1), by the rows held out."""
+    if isinstance(held[0].outputs, Gaussian):
+        return np.stack(
+            [_least_error(held, k) for k in range(held[0].outputs.n_outputs)], axis=1
+        )[..., None]
+    return _most_likely(held)[:, None, None]
+
+
+def _least_error(held: Sequence[HeldOutKinds], output: int) -> np.ndarray:
+    """Return the weights (n_kinds,) with which squared errors of a target are smallest."""
+    n_kinds = len(held[0].mu_z)
+    gram, total, n_rows = np.zeros((n_kinds, n_kinds)), 0.0, 0
+    for rows, _, mu_z, _ in held:
+        error = rows.y[:, output] - mu_z[:, output]
+        weight = np.where(np.isnan(error[0]), 0, rows.weight).astype(np.float64)
+        error = np.where(np.isnan(error), 0, error)
+        if rows.noise_ratio is not None:
+            weight = weight / rows.noise_ratio[:, output]
+        gram += (error * weight) @ error.T
+        total += weight.sum()
+        n_rows += np.count_nonzero(weight)
+    gram /= max(total, np.finfo(np.float64).tiny)
+    gram += PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min() * np.eye(n_kinds)
+    return least_on_simplex(gram)
+
+
+def least_on_simplex(gram: np.ndarray) -> np.ndarray:
+    """Return the w with w' gram w least, among those that are not negative and sum to one.
+
+    For a few kinds every set of those that have weight is tried: within it, w is proportional to
+    the row sums of the inverse.
+    """
+    n = len(gram)
+    best, least = np.full(n, 1 / n), np.inf
+    gram = gram / max(gram.diagonal().max(), np.finfo(np.float64).tiny)
+    for size in range(1, n + 1):
+        for chosen in map(list, combinations(range(n), size)):
+            w = np.linalg.lstsq(gram[np.ix_(chosen, chosen)], np.ones(size), rcond=None)[0]
+            if not (w.min() >= 0 and w.sum() > 0):
+                continue
+            trial = np.zeros(n)
+            trial[chosen] = w / w.sum()
+            value = trial @ gram @ trial
+            if value < least:
+                best, least = trial, value
+    return best
+
+
+def _most_likely(held: Sequence[HeldOutKinds]) -> np.ndarray:
+    """Return the weights (n_kinds,) with which held-out rows are most likely.
+
+    Their log-likelihood is followed along each pair of kinds, with smaller and smaller steps.
+    """
+    n_kinds = len(held[0].mu_z)
+    n_rows = sum(len(one.rows.weight) for one in held)
+
+    def score(w: np.ndarray) -> float:
+        total = PRIOR_ROWS * np.log(np.maximum(w, PRECISION)).mean()
+        for rows, outputs, mu_z, var_y in held:
+            mu, var = weighted_moments(w[:, None, None], mu_z, var_y)
+            total += float((outputs.log_likelihood(mu, var, rows.y) @ rows.weight).sum())
+        return total
+
+    best = np.full(n_kinds, 1 / n_kinds)
+    top, step = score(best), 0.5
+    pairs = [(a, b) for a in range(n_kinds) for b in range(n_kinds) if a != b]
+    for _ in range(N_STEPS):
+        moved = False
+        for giver, taker in pairs:
+            amount = min(step, best[giver])
+            if amount <= 0:
+                continue
+            trial = best.copy()
+            trial[giver] -= amount
+            trial[taker] += amount
+            value = score(trial)
+            if value > top + 1e-9 * n_rows:
+                best, top, moved = trial, value, True
+        if not moved:
+            step /= 2
+            if step < PRECISION * 10:
+                break
+    return best
