@@ -30,8 +30,10 @@ __all__ = ["Mixture", "HeldOutKinds", "best_weights", "predict_kinds"]
 
 # Equal weights count as so many rows: with few rows held out, chance chooses.
 PRIOR_ROWS = 1.0
-N_STEPS = 200  # of the search for the weights of classes
+N_STEPS = 50  # of the search for weights, at most
+TAILS = 4.0  # degrees of freedom of errors
 PRECISION = 1e-4  # of a weight
+LEAST_STEP = 0.01  # of a coefficient
 
 
 @dataclass(eq=False)
@@ -171,21 +173,33 @@ def best_weights(held: Sequence[HeldOutKinds]) -> np.ndarray:
 
 
 def _least_error(held: Sequence[HeldOutKinds], output: int) -> np.ndarray:
-    """Return the weights (n_kinds,) with which squared errors of a target are smallest."""
-    n_kinds = len(held[0].mu_z)
-    gram, total, n_rows = np.zeros((n_kinds, n_kinds)), 0.0, 0
-    for rows, _, mu_z, _ in held:
-        error = rows.y[:, output] - mu_z[:, output]
-        weight = np.where(np.isnan(error[0]), 0, rows.weight).astype(np.float64)
-        error = np.where(np.isnan(error), 0, error)
-        if rows.noise_ratio is not None:
-            weight = weight / rows.noise_ratio[:, output]
-        gram += (error * weight) @ error.T
-        total += weight.sum()
-        n_rows += np.count_nonzero(weight)
-    gram /= max(total, np.finfo(np.float64).tiny)
-    gram += PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min() * np.eye(n_kinds)
-    return least_on_simplex(gram)
+    """Return the weights (n_kinds,) with which errors of a target are smallest.
+
+    That is the most likely mean if errors have Student's distribution (EM): large ones count less,
+    or a few outliers would choose.
+    """
+    error = np.hstack([one.rows.y[:, output] - one.mu_z[:, output] for one in held])
+    weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
+    noise = [one.rows.noise_ratio for one in held]
+    if noise[0] is not None:
+        weight = weight / np.concatenate([ratio[:, output] for ratio in noise if ratio is not None])
+    known = ~np.isnan(error[0])
+    error, weight = error[:, known], weight[known]
+    n_kinds, n_rows = error.shape
+    w = np.full(n_kinds, 1 / n_kinds)
+    if not n_rows:
+        return w
+    for _ in range(N_STEPS):
+        left = np.square(w @ error)
+        scale = (weight @ left) / weight.sum() if _ == 0 else (weight * share) @ left / weight.sum()
+        share = (TAILS + 1) / (TAILS + left / max(scale, np.finfo(np.float64).tiny))
+        gram = (error * (weight * share)) @ error.T / weight.sum()
+        ridge = PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min()
+        new = least_on_simplex(gram + ridge * np.eye(n_kinds))
+        moved, w = np.abs(new - w).max(), new
+        if moved < PRECISION:
+            break
+    return w
 
 
 def least_on_simplex(gram: np.ndarray) -> np.ndarray:
@@ -213,35 +227,36 @@ def least_on_simplex(gram: np.ndarray) -> np.ndarray:
 def _most_likely(held: Sequence[HeldOutKinds]) -> np.ndarray:
     """Return the weights (n_kinds,) with which held-out rows are most likely.
 
-    Their log-likelihood is followed along each pair of kinds, with smaller and smaller steps.
+    Kinds differ in how steep their outputs are, which the slope of the mixture makes up for later
+    (``class_calibration``): here their coefficients need not sum to one. Their log-likelihood is
+    followed along each of them, with smaller and smaller steps.
     """
     n_kinds = len(held[0].mu_z)
-    n_rows = sum(len(one.rows.weight) for one in held)
 
-    def score(w: np.ndarray) -> float:
-        total = PRIOR_ROWS * np.log(np.maximum(w, PRECISION)).mean()
+    def score(coefs: np.ndarray) -> float:
+        slope = coefs.sum()
+        if slope <= 0:
+            return -np.inf
+        weight = coefs / slope
+        total = PRIOR_ROWS * np.log(np.maximum(weight, PRECISION)).mean()
         for rows, outputs, mu_z, var_y in held:
-            mu, var = weighted_moments(w[:, None, None], mu_z, var_y)
-            total += float((outputs.log_likelihood(mu, var, rows.y) @ rows.weight).sum())
+            mu, var = weighted_moments(weight[:, None, None], mu_z, var_y)
+            total += float((outputs.log_likelihood(slope * mu, var, rows.y) @ rows.weight).sum())
         return total
 
-    best = np.full(n_kinds, 1 / n_kinds)
-    top, step = score(best), 0.5
-    pairs = [(a, b) for a in range(n_kinds) for b in range(n_kinds) if a != b]
+    best, step = np.full(n_kinds, 1 / n_kinds), 0.5
+    top = score(best)
     for _ in range(N_STEPS):
-        moved = False
-        for giver, taker in pairs:
-            amount = min(step, best[giver])
-            if amount <= 0:
-                continue
-            trial = best.copy()
-            trial[giver] -= amount
-            trial[taker] += amount
-            value = score(trial)
-            if value > top + 1e-9 * n_rows:
-                best, top, moved = trial, value, True
-        if not moved:
+        before = top
+        for kind in range(n_kinds):
+            for change in (step, -step):
+                trial = best.copy()
+                trial[kind] = max(trial[kind] + change, 0.0)
+                value = score(trial)
+                if value > top:
+                    best, top = trial, value
+        if top == before:
             step /= 2
-            if step < PRECISION * 10:
+            if step < LEAST_STEP:
                 break
-    return best
+    return best / best.sum()

@@ -372,16 +372,14 @@ class Run:
 
     def train_score(self, number: int) -> float:
         """Return the mean score of the members that learned in an epoch, or the last one."""
-        return _mean_of(part.train_scores[number] for part in self._in_epoch(number))
+        last = min(number, max(len(part.train_scores) for part in self.parts) - 1)
+        learned = [part for part in self.parts if len(part.train_scores) > last]
+        return _mean_of(part.train_scores[last] for part in learned)
 
     def validation_score(self, number: int) -> float:
         """Return the mean score of all members after an epoch, or the last one."""
         scores = [part.validation_scores for part in self.parts]
         return _mean_of(a[min(number, len(a) - 1)] for a in scores)
-
-    def _in_epoch(self, number: int) -> list[Part]:
-        last = min(number, max(len(part.train_scores) for part in self.parts) - 1)
-        return [part for part in self.parts if len(part.train_scores) > last]
 
 
 def _mean_of(scores: Iterable[np.ndarray]) -> float:
