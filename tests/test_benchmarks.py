@@ -20,7 +20,15 @@ ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import class_streams, classes_methods, classes_rows, distribution_rows, floors, uci  # noqa: E402
+from benchmarks import (  # noqa: E402
+    class_streams,
+    classes_methods,
+    classes_rows,
+    distribution_rows,
+    floors,
+    methods,
+    uci,
+)
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -561,7 +569,7 @@ def test_streams_of_classes_beside_an_earlier_checkout(monkeypatch, capsys):
 
 def test_classes_go_without_catboost_and_score_an_earlier_checkout(tmp_path, monkeypatch, capsys):
     class_table(tmp_path, "small", n_rows=60)
-    monkeypatch.setattr(classes_methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
     out = tmp_path / "results.jsonl"
     main(["classes", "--data", str(tmp_path), "--cases", "tables", "--seeds", "1",
           "--before", str(ROOT), "--out", str(out)])  # fmt: skip
