@@ -5,12 +5,13 @@
     python -m benchmarks report results/*.jsonl --to doc/reproduction.md
     python -m benchmarks distribution --data FOLDER
     python -m benchmarks classes --data FOLDER --before CHECKOUT
+    python -m benchmarks tables --data FOLDER
     python -m benchmarks agreement --before CHECKOUT
 
 FOLDER holds uci/<name>.npz and mnist.npz; without --data the sets are fetched from OpenML. uci,
-mnist, defaults, batches, distribution and classes write one JSON line a fit as it comes, and go on
-where they stopped if the same command is given again; report turns the lines of uci and mnist into
-tables and a picture.
+mnist, defaults, batches, distribution, classes and tables write one JSON line a fit as it comes,
+and go on where they stopped if the same command is given again; report turns the lines of uci and
+mnist into tables and a picture.
 agreement and versus compare numbers and seconds with those of an earlier CHECKOUT; house counts how
 the code is built.
 ``python -m benchmarks COMMAND --help`` explains each.
@@ -35,15 +36,16 @@ from . import (
     shards,
     speed,
     streams,
+    tables,
     uci,
     versus,
 )
 
 COMMANDS = {
     "uci": uci, "mnist": mnist, "report": report, "defaults": defaults, "batches": batches,
-    "distribution": distribution, "classes": classes, "speed": speed, "covariances": covariances,
-    "streams": streams, "shards": shards, "memmap": memmap, "agreement": agreement,
-    "versus": versus, "house": house,
+    "distribution": distribution, "classes": classes, "tables": tables, "speed": speed,
+    "covariances": covariances, "streams": streams, "shards": shards, "memmap": memmap,
+    "agreement": agreement, "versus": versus, "house": house,
 }  # fmt: skip
 
 

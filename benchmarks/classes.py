@@ -25,7 +25,7 @@ from .classes_methods import DECILES, METHODS, installed, results
 from .classes_rows import KNOWN, SHIPPED, calibration_error, table_names
 from .distribution_rows import outcome, percent
 from .harness import add_run_options, positive
-from .markdown import markdown
+from .markdown import lines_of, markdown
 
 TREE = 'class_coding="tree"'
 
@@ -106,9 +106,8 @@ def tables(args: argparse.Namespace, seeds: int) -> None:
         means[what], ranks[what] = table.mean(axis=0), stats.rankdata(table, axis=1).mean(axis=0)
         show = {"error": percent, "calibration error": percent, "log-loss": "{:.4f}".format,
                 "seconds": "{:.2f}".format}[what]  # fmt: skip
-        lines = [[name, *map(show, row)] for name, row in zip(names, table, strict=True)]
-        lines += [["mean", *map(show, means[what])],
-                  ["mean rank", *(f"{rank:.2f}" for rank in ranks[what])]]  # fmt: skip
+        lines = lines_of([*names, "mean"], [*table, means[what]], show)
+        lines.append(["mean rank", *(f"{rank:.2f}" for rank in ranks[what])])
         print(markdown([what, *methods], lines), end="\n\n")
     first = ranks["log-loss"].min() - ranks["log-loss"][:1]
     error, ece = means["error"], means["calibration error"]

@@ -6,8 +6,7 @@ import argparse
 import atexit
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.util import find_spec
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +23,9 @@ from .checkouts import Checkout, folder_of
 from .classes_rows import SHIPPED, rows_of, score
 from .data import digest
 from .harness import run, source
+from .methods import cat_boost, has_package
 
-__all__ = ["METHODS", "Method", "checkout_process", "installed", "results"]
+__all__ = ["METHODS", "Method", "checkout_process", "installed", "results", "ten_mlps"]
 
 
 class Method(NamedTuple):
@@ -40,18 +40,10 @@ def mlp(seed: int, max_iter: int = 500, **params):
     return make_pipeline(StandardScaler(), network)
 
 
-def ten_mlps(seed: int) -> VotingClassifier:
+def ten_mlps(seed: int, n_jobs: int | None = None) -> VotingClassifier:
     stopped = {"batch_size": 64, "max_iter": 1000, "early_stopping": True, "n_iter_no_change": 20}
     members = [(str(k), mlp(10 * seed + k, **stopped)) for k in range(10)]
-    return VotingClassifier(members, voting="soft")
-
-
-def cat_boost(seed: int):
-    from catboost import CatBoostClassifier
-
-    return CatBoostClassifier(
-        random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False
-    )
+    return VotingClassifier(members, voting="soft", n_jobs=n_jobs)
 
 
 METHODS = {
@@ -60,15 +52,14 @@ METHODS = {
         lambda seed: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     ),
     "HistGradientBoosting": Method(lambda seed: HistGradientBoostingClassifier(random_state=seed)),
-    "CatBoost": Method(cat_boost, "catboost"),
+    "CatBoost": Method(partial(cat_boost, "CatBoostClassifier"), "catboost"),
     "ten MLPs": Method(ten_mlps),
     "MLP": Method(mlp),
 }
 
 
 def installed(method: str) -> bool:
-    package = METHODS[method].package
-    return package != "catboost" or find_spec(package) is not None
+    return has_package(METHODS[method].package)
 
 
 def fit(

@@ -14,8 +14,8 @@ from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-__all__ = ["COUNTS", "KNOWN", "N_NEW", "SHIPPED", "Rows", "calibration_error", "rows_of", "score",
-           "table_names"]  # fmt: skip
+__all__ = ["COUNTS", "KNOWN", "N_FOLDS", "N_NEW", "SHIPPED", "Rows", "calibration_error", "rows_of",
+           "score", "table_fold", "table_names"]  # fmt: skip
 
 N_FOLDS = 5
 MOST_ROWS = 3000  # to learn from, of a table
@@ -147,12 +147,12 @@ def _numbers(column: Sequence[str]) -> np.ndarray:
         return (text[:, None] == np.unique(text)).astype(float)
 
 
-def table_fold(data: str, name: str, fold: int) -> Rows:
-    """A stratified fold as new rows, at most ``MOST_ROWS`` of the others to learn."""
+def table_fold(data: str, name: str, fold: int, most: int | None = None) -> Rows:
+    """A stratified fold as new rows, at most ``most`` of the others to learn."""
     X, y = load_table(data, name)
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
     old, new = list(folds.split(X, y))[fold]
-    old = np.random.RandomState(fold).permutation(old)[:MOST_ROWS]
+    old = np.random.RandomState(fold).permutation(old)[: most or MOST_ROWS]
     return Rows(X[old], y[old], X[new], y[new])
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from scipy import stats
 from sklearn.datasets import load_diabetes
 
-from .data import UCI, digest
+from .data import UCI, digest, load_uci
 from .defaults import inner_split
 
 __all__ = ["LEVEL", "MAKERS", "MOST", "N_NEW", "TABLES", "Made", "inner_rows", "made_rows",
-           "median", "outcome", "percent", "score", "table_digest", "uci_and_tables"]  # fmt: skip
+           "median", "n_splits", "outcome", "percent", "score", "table_digest",
+           "uci_and_tables"]  # fmt: skip
 
 LEVEL = 0.9  # of intervals
 N_NEW = 4000  # rows that were not learned, of made data
@@ -95,8 +96,10 @@ def uci_and_tables(least: int = 0) -> list[str]:
     return [name for name, n_rows in sizes.items() if n_rows >= least]
 
 
-def load_table(data: str, name: str):
+def load_table(data: str | None, name: str):
     """X, y and for each split a mask of its test rows."""
+    if data is None:
+        raise SystemExit(f"{name} needs --data FOLDER")
     path = Path(data) / "tables" / f"{name}.npz"
     if not path.exists():
         raise SystemExit(f"{path} does not exist; the cases of tables need it")
@@ -104,7 +107,12 @@ def load_table(data: str, name: str):
         return arrays["X"], arrays["y"].ravel(), arrays["test_mask"].T
 
 
-def inner_rows(data: str, name: str, split: int):
+def n_splits(data: str | None, name: str) -> int:
+    """How many standard splits a table has."""
+    return len((load_uci if name in UCI else load_table)(data, name)[2])
+
+
+def inner_rows(data: str | None, name: str, split: int, most: int = MOST_ROWS):
     """Rows to learn from and rows kept out, both from the training part of a standard split."""
     if name in UCI:
         X, y, X_new, y_new = inner_split(data, name, split)
@@ -114,22 +122,25 @@ def inner_rows(data: str, name: str, split: int):
         held = max(len(order) // 10, 30)
         X_new, y_new = X[order[:held]], y[order[:held]]
         X, y = X[order[held:]], y[order[held:]]
-    return X[:MOST_ROWS], y[:MOST_ROWS], X_new, y_new
+    return X[:most], y[:most], X_new, y_new
 
 
-def table_digest(data: str, name: str) -> str:
+def table_digest(data: str | None, name: str) -> str:
     return digest(*inner_rows(data, name, 0))
 
 
-def score(model, X, y, X_new, y_new, parts: np.ndarray | None = None) -> dict:
+def score(
+    model, X, y, X_new, y_new, parts: np.ndarray | None = None, clock: Callable = time.process_time
+) -> dict:
     """Fit a regressor and compare what it says of new rows with their targets.
 
     ``parts`` numbers the groups of new rows whose coverage is counted; without it they are the
-    fifths of the predicted value.
+    fifths of the predicted value. The seconds of the fit are processor seconds unless ``clock`` is
+    another.
     """
-    start = time.process_time()
+    start = clock()
     model.fit(X, y)
-    seconds = time.process_time() - start
+    seconds = clock() - start
     mean, std = model.predict(X_new, return_std=True)
     low, high = _interval(model, X_new, mean, std)
     inside, error = (low <= y_new) & (y_new <= high), y_new - mean

@@ -30,7 +30,7 @@ from .distribution_rows import (
     uci_and_tables,
 )
 from .harness import run
-from .markdown import markdown
+from .markdown import lines_of, markdown
 from .methods import StoppedNGBoost, installed
 
 __all__ = ["fifths", "inner", "ratio", "scale"]
@@ -160,8 +160,7 @@ def fifths(args: argparse.Namespace, seeds: int) -> None:
         if figure is worst_fifth:
             perfect = [perfect_fifth(found["auto"][name]) for name in names]
             table, columns = np.column_stack([table, perfect]), [*columns, "perfect intervals"]
-        lines = [[name, *map(show, row)] for name, row in zip(names, table, strict=True)]
-        lines.append(["mean", *map(show, table.mean(axis=0))])
+        lines = lines_of([*names, "mean"], [*table, table.mean(axis=0)], show)
         print(markdown([what, *columns], lines), end="\n\n")
 
 
@@ -201,10 +200,9 @@ def ratio(args: argparse.Namespace, seeds: int) -> None:
     figures = {"all rows": "", f"{MOST:.0%} of the rows": "_of_most"}
     for what, key in figures.items():
         cells = np.array([[pooled(by_name[name], key) for by_name in found] for name in names])
-        lines = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, cells, strict=True)]
         means = np.exp(np.mean(np.log(cells), axis=0))
-        for label, values in (("geometric mean", means), ("median", np.median(cells, axis=0))):
-            lines.append([label, *(f"{v:.2f}" for v in values)])
+        rows = [*cells, means, np.median(cells, axis=0)]
+        lines = lines_of([*names, "geometric mean", "median"], rows, "{:.2f}".format)
         print(markdown([what, *(f"{m} member{'s' * (m > 1)}" for m in members)], lines))
         print(outcome("geometric mean from 0.85 to 1.15", means.tolist(), 0.85, 1.15), end="\n\n")
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 import numpy as np
 
-__all__ = ["markdown", "spread", "values"]
+__all__ = ["lines_of", "markdown", "spread", "values"]
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def lines_of(names: Sequence[str], table: Iterable[Iterable], show: Callable) -> list[list[str]]:
+    """Cells: a name, then the figures of its row of the table as ``show`` writes them."""
+    return [[name, *map(show, row)] for name, row in zip(names, table, strict=True)]
 
 
 def spread(values, digits: int, *, count: bool = True) -> str:

@@ -27,20 +27,23 @@ from sktagi.metrics import log_likelihood_scorer
 
 from .published import PAPER
 
-__all__ = ["METHODS", "PAPER_SETTING", "SIGMA_V_GRID", "Method", "settings"]
+__all__ = ["METHODS", "NEEDED", "PAPER_SETTING", "SIGMA_V_GRID", "Method", "StoppedNGBoost",
+           "cat_boost", "gpr", "has_package", "installed", "mlp", "ngboost", "ridge",
+           "settings"]  # fmt: skip
 
 PAPER_SETTING = dict(
     batch_size=10, batch_inference="independent", half_life=None, n_members=1,
     early_stopping=False, max_iter=40,
 )  # fmt: skip
+NEEDED = ("sktagi", "scikit-learn")  # packages that are always there
 # In units of the standardised target; the paper's averages are between 0.07 and 0.74.
 SIGMA_V_GRID = (0.03, 0.05, 0.08, 0.125, 0.2, 0.315, 0.5, 0.8)
 
 
 class Method(NamedTuple):
-    """How to make a regressor, and what to know about it."""
+    """How to make an estimator, and what to know about it."""
 
-    make: Callable  # (set, seed, number of features) -> regressor
+    make: Callable  # of METHODS: (set, seed, number of features) -> regressor
     note: str
     package: str = "sktagi"
     has_std: bool = True
@@ -123,6 +126,15 @@ def ngboost(name: str, seed: int, n_features: int) -> StoppedNGBoost:
     return StoppedNGBoost(random_state=seed)
 
 
+def cat_boost(kind: str, seed: int, threads: int = 1, **params):
+    """CatBoost's estimator of that name, without messages and files."""
+    import catboost
+
+    return getattr(catboost, kind)(
+        random_seed=seed, thread_count=threads, verbose=False, allow_writing_files=False, **params
+    )
+
+
 METHODS = {
     "default": Method(default, "`TAGIRegressor` with its defaults", cost=25),
     "paper": Method(
@@ -152,8 +164,13 @@ METHODS = {
 }  # fmt: skip
 
 
+def has_package(package: str) -> bool:
+    """Whether a package can be imported."""
+    return package in NEEDED or find_spec(package) is not None
+
+
 def installed(method: str) -> bool:
-    return METHODS[method].package != "ngboost" or find_spec("ngboost") is not None
+    return has_package(METHODS[method].package)
 
 
 def settings(model: BaseEstimator) -> dict:

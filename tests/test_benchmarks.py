@@ -13,14 +13,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import VotingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "benchmarks" / "__main__.py").exists():
     pytest.skip("the benchmarks are part of a checkout only", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
-from benchmarks import class_streams, classes_methods, classes_rows, distribution_rows, floors, uci  # noqa: E402
+from benchmarks import (  # noqa: E402
+    class_streams,
+    classes_methods,
+    classes_rows,
+    distribution_rows,
+    floors,
+    methods,
+    tables,
+    tables_methods,
+    uci,
+)
 from benchmarks.__main__ import COMMANDS, main  # noqa: E402
 from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
@@ -332,6 +345,16 @@ REFUSED = {
     "a file for a folder": (["report", "good.jsonl", "--to", "bad/other.jsonl/page.md"], "File ex"),
     "no text": (["report", "bad/uci/power.npz"], "power.npz is not a file of results"),
     "no such picture": (["report", "good.jsonl", "--plot", "page.foo"], "--plot: "),
+    "unknown table": (
+        ["tables", "--data", "empty", "--kind", "regression", "--sets", "servo"],
+        "no data set 'servo'; there are boston, ",
+    ),
+    "no tables of classes": (["tables", "--data", "empty"], "has no tables"),
+    "nothing to fit": (
+        ["tables", "--data", "empty", "--kind", "regression", "--methods", "LogisticRegression"],
+        "there is nothing to fit",
+    ),
+    "no threads": (["tables", "--threads", "0"], "0 is less than 1"),
     "other lines": (["report", "bad/other.jsonl"], "line 1, is not a result"),
 }
 
@@ -561,7 +584,7 @@ def test_streams_of_classes_beside_an_earlier_checkout(monkeypatch, capsys):
 
 def test_classes_go_without_catboost_and_score_an_earlier_checkout(tmp_path, monkeypatch, capsys):
     class_table(tmp_path, "small", n_rows=60)
-    monkeypatch.setattr(classes_methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
     out = tmp_path / "results.jsonl"
     main(["classes", "--data", str(tmp_path), "--cases", "tables", "--seeds", "1",
           "--before", str(ROOT), "--out", str(out)])  # fmt: skip
@@ -654,3 +677,138 @@ def test_scores_of_a_distribution_are_those_of_a_known_one():
     assert right["rows"] == [4000] * 5
     assert np.divide(right["inside"], right["rows"]) == pytest.approx([0.9] * 5, abs=0.02)
     assert right["spearman"] > 0.2
+
+
+@pytest.fixture
+def tables_command(data, tmp_path, monkeypatch) -> list[str]:
+    """Measure what scikit-learn has, on two tables and one of classes; one method on one only."""
+    folder = tmp_path / "data"
+    (folder / "uci").mkdir(parents=True)
+    for name in ("boston", "yacht"):
+        (folder / "uci" / f"{name}.npz").write_bytes((data / "uci" / f"{name}.npz").read_bytes())
+    class_table(folder, "small")
+    few = tables_methods.REGRESSORS["GaussianProcess"]._replace(max_rows=20)
+    monkeypatch.setitem(tables_methods.REGRESSORS, "GaussianProcess", few)
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    return ["tables", "--data", str(folder), "--sets", "boston", "yacht", "small", "--splits", "1",
+            "--threads", "1", "--out", str(tmp_path / "tables.jsonl")]  # fmt: skip
+
+
+def rows_below(text: str, title: str) -> dict[str, list[str]]:
+    """The cells of the first table whose first column has that title, by their row."""
+    table = re.search(rf"^\| {title} \|.*\n(?:\|.*\n)+", text, re.MULTILINE).group()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert len({len(row) for row in cells}) == 1
+    return {row[0]: row[1:] for row in cells[2:]}
+
+
+def test_tables_begin_with_one_that_says_it_all_and_go_on(tables_command, capsys):
+    main(tables_command)
+    text, err = capsys.readouterr()
+    for method in ("CatBoost", "NGBoost", "RealMLP"):
+        assert f"regression: {method} is not installed, and is left out" in err
+    found = records(Path(tables_command[-1]))
+    regression, classes = text.split("\nclasses\n")
+    short = rows_below(regression, "method")
+    assert list(short) == ["sktagi", "HistGradientBoosting", "GaussianProcess (on 1 of 2)",
+                           "BayesianRidge", "MLP ensemble"]  # fmt: skip
+    assert short["GaussianProcess (on 1 of 2)"][:3] == ["-"] * 3
+    assert "Without ranks, as they are not on all tables: GaussianProcess;" in regression
+
+    def figures(key, method):
+        return np.array([r["result"][key] for r in found[:9] if r["job"]["method"] == method])
+
+    everywhere = [method for method in short if method in tables_methods.REGRESSORS]
+    for column, key, sign in ((0, "rmse", 1), (1, "log_likelihood", -1), (2, "crps", 1)):
+        ranks = stats.rankdata([sign * figures(key, m) for m in everywhere], axis=0).mean(axis=1)
+        assert [short[m][column] for m in everywhere] == [f"{rank:.2f}" for rank in ranks]
+    ratios = figures("rmse", "BayesianRidge") / figures("rmse", "sktagi")
+    gains = figures("log_likelihood", "BayesianRidge") - figures("log_likelihood", "sktagi")
+    assert short["BayesianRidge"][3:5] == [f"{np.sqrt(ratios.prod()):.3f}", f"{gains.mean():+.3f}"]
+    assert short["sktagi"][3:5] == ["1.000", "+0.000"]
+    assert short["sktagi"][-1] == "1.00"
+    assert rows_below(regression, "RMSE")["boston"][2] == "-"  # of the Gaussian process
+    assert rows_below(regression, "seconds")["yacht"] == [
+        f"{figures('seconds', m)[-1]:.2f}"
+        for m in ("sktagi", "HistGradientBoosting", "GaussianProcess", "BayesianRidge",
+                  "MLP ensemble")
+    ]  # fmt: skip
+    short = rows_below(classes, "method")
+    assert list(short) == ["sktagi", "HistGradientBoosting", "MLP ensemble", "LogisticRegression"]
+    assert found[-1]["job"]["method"] == "LogisticRegression"
+    assert short["LogisticRegression"][3] == f"{100 * found[-1]['result']['error']:.1f} %"
+
+    main(tables_command)  # every fit is in the file already
+    assert capsys.readouterr().out == text
+    assert len(records(Path(tables_command[-1]))) == len(found) == 5 + 4 + 4
+
+
+def test_figures_of_tables_do_not_depend_on_the_unit_of_the_target(tmp_path):
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(400, 2)), 0.5 * rng.normal(size=400)
+    (tmp_path / "uci").mkdir()
+    results = []
+    for unit in (1.0, 1000.0):
+        y = unit * (2 * X[:, 0] + noise)
+        np.savez(tmp_path / "uci" / "boston.npz", X=X, y=y, test_0=np.arange(40))
+        results.append(tables.fit_regressor(str(tmp_path), "boston", 0, "BayesianRidge", 200, 1))
+    for key in ("rmse", "log_likelihood", "crps"):
+        assert results[0][key] == pytest.approx(results[1][key], rel=1e-3)
+    right = 0.5 / np.sqrt(4.25)  # noise in units of the target
+    assert results[0]["rmse"] == pytest.approx(right, rel=0.3)
+    assert results[0]["crps"] == pytest.approx(right / np.sqrt(np.pi), rel=0.3)
+    truth = -0.5 * np.log(2 * np.pi * right**2) - 0.5
+    assert results[0]["log_likelihood"] == pytest.approx(truth, abs=0.3)
+    assert sum(results[0]["rows"]) == 36
+
+
+def test_a_level_of_noise_is_that_of_errors_on_rows_held_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 1))
+    y = X[:, 0] + 2 * rng.normal(size=len(X))
+    one = tables_methods.HeldOutLevel(LinearRegression(), 0).fit(X, y)
+    mean, std = one.predict(X[:3], return_std=True)
+    np.testing.assert_allclose(mean, X[:3, 0], atol=0.1)
+    np.testing.assert_allclose(std, 2, rtol=0.05)
+    assert one.level_seconds_ > 0
+    members = [(str(v), DummyRegressor(strategy="constant", constant=v)) for v in (-1.0, 1.0)]
+    both = tables_methods.HeldOutLevel(VotingRegressor(members), 0).fit(X, y - X[:, 0])
+    mean, std = both.predict(X[:3], return_std=True)
+    np.testing.assert_array_equal(mean, 0)
+    np.testing.assert_allclose(std, 2, rtol=0.05)  # a spread of 1 among members is part of it
+    assert both.level_ == pytest.approx(np.sqrt(3), rel=0.05)
+
+
+def test_ours_is_told_its_threads_if_it_takes_them():
+    class Threaded:
+        def __init__(self, n_jobs=None, random_state=None):
+            self.n_jobs, self.random_state = n_jobs, random_state
+
+    class Plain:
+        def __init__(self, random_state=None):
+            self.random_state = random_state
+
+    assert vars(tables_methods.ours(Threaded, 3, 2)) == {"n_jobs": 2, "random_state": 3}
+    assert vars(tables_methods.ours(Plain, 3, 2)) == {"random_state": 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [(kind, method) for kind, of_kind in tables_methods.METHODS.items()
+     for method, about in of_kind.items() if about.package not in methods.NEEDED],
+)  # fmt: skip
+def test_methods_of_other_packages_say_a_mean_and_a_std_or_probabilities(kind, method):
+    pytest.importorskip(tables_methods.METHODS[kind][method].package)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=len(X))
+    model = tables_methods.make(kind, method, 0, 1, 2)
+    if kind == "regression":
+        mean, std = model.fit(X, y).predict(X, return_std=True)
+        assert np.sqrt(np.mean((mean - y) ** 2)) < 0.5
+        assert std.shape == y.shape
+        assert ((std > 0) & (std < 1)).all()
+    else:
+        proba = model.fit(X, (y > 0).astype(int)).predict_proba(X)
+        assert np.mean((proba[:, 1] > 0.5) == (y > 0)) > 0.9
+        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
