@@ -19,7 +19,7 @@ class FittedAttributes:
 
     _net: Network | Mixture
     _prequential: Prequential
-    _dtype: Any  # of X as it was given first
+    _dtype: str  # of X as it was given first, and of predictions
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_net")

@@ -41,11 +41,12 @@ from ._state import from_plain, to_plain
 from ._user_split import UserSplit
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import TEMPERATURES, HeldOutHere, Places, set_calibration
+from .engine.encoding import Encoding
 from .engine.fast import slices, threads_for_layers
 from .engine.full import check_size
 from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
-from .engine.kinds import kinds_for
+from .engine.kinds import Kind, kinds_for
 from .engine.learning import Settings
 from .engine.mixture import Mixture
 from .engine.noise_network import NoiseNetwork, draw_noise_network
@@ -62,6 +63,7 @@ BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and o
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
+SINGLE_PRECISION_ROWS = 1000  # from which on unlike members learn in single precision
 AUTO_EPOCHS = 20, 60
 ROW_VISITS = 300_000  # epochs are planned so that a member learns so many rows, if it can
 
@@ -99,7 +101,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 5,
+        n_members: int = 10,
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
@@ -160,7 +162,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             if not warm:
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._shares_fold = True
-                self._dtype = data.X.dtype
+                self._dtype = data.X.dtype.name
             # The same rows again are held out again: what was learned once validates nothing.
             split = user.split(self, X, y, data)
             split_rng = np.random.RandomState(self._split_seed)
@@ -168,6 +170,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             net: Network | Mixture
             if warm:
                 net = self._net.copy()
+                if isinstance(net, Mixture):
+                    net = net.astype(self._learning_dtype(data.weight.sum(), self._dtype))
                 if self.max_iter != 0:  # calibrated anew
                     net.calibration = net.noise_net = None
                 self._apply_settings(net, data.X.shape[1])
@@ -207,7 +211,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 net = self._draw_network(data.X.shape[1], data.X.dtype, member_rngs)
                 self._split_seed = rng.randint(np.iinfo(np.int32).max)
                 self._shares_fold = True
-                self._dtype = data.X.dtype
+                self._dtype = data.X.dtype.name
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 learned = self._see_stream(data, first)
@@ -222,7 +226,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 net.noise_net = self._draw_noise_network(net)
             settings = [self._settings(kind, len(data.weight)) for kind in net.networks]
             with threads_for_layers(_all_layers(net), settings[0].batch_size):
-                log_lik = float(learn_stream(net, self._prepare(learned, net), settings).mean())
+                log_lik = float(
+                    learn_stream(net, self._prepare(learned, net.dtype), settings).mean()
+                )
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -338,21 +344,33 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _draw_kinds(
         self, data: RawRows, order: np.ndarray, member_rngs: list[np.random.RandomState]
     ) -> Mixture:
-        """Draw the prior of unlike members, whose inputs are encoded by the rows that they learn.
-
-        They have single precision.
-        """
-        outputs, dtype = self._observation_model(), np.dtype(np.float32)
-        is_sparse = sparse.issparse(data.X)
+        """Draw the prior of unlike members for some rows, those in ``order``."""
         weight = _weight_of_used(data.weight, order)
-        kinds = kinds_for(np.count_nonzero(weight), data.X.shape[1], is_sparse=is_sparse)
-        scaling = self._updated(self._empty_scaling(data), data, order)
         learned = np.flatnonzero(weight)
+        scaling = self._updated(self._empty_scaling(data), data, order)
         x = scaling.inputs(data.X[learned], None, np.float64)[0]
-        networks = []
-        for kind in kinds:
-            encoding = kind.encoding(x, weight[learned])
-            n_inputs = data.X.shape[1] if encoding is None else encoding.n_encoded
+        n_rows, n_features = weight.sum(), data.X.shape[1]
+        kinds = kinds_for(n_rows, n_features, is_sparse=sparse.issparse(x))
+        encodings = [kind.encoding(x, weight[learned]) for kind in kinds]
+        dtype = self._learning_dtype(n_rows, data.X.dtype)
+        return self._draw_mixture(kinds, encodings, n_features, dtype, member_rngs)
+
+    @staticmethod
+    def _learning_dtype(n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
+        """Return the precision in which unlike members learn: of many rows it is single."""
+        return np.dtype(np.float32 if n_rows >= SINGLE_PRECISION_ROWS else dtype)
+
+    def _draw_mixture(
+        self,
+        kinds: Sequence[Kind],
+        encodings: Sequence[Encoding | None],
+        n_features: int,
+        dtype: np.dtype[Any],
+        member_rngs: list[np.random.RandomState],
+    ) -> Mixture:
+        outputs, networks = self._observation_model(), []
+        for kind, encoding in zip(kinds, encodings, strict=True):
+            n_inputs = n_features if encoding is None else encoding.n_encoded
             layers = draw_prior(
                 (n_inputs, *kind.hidden_layer_sizes, outputs.n_outputs), member_rngs,
                 weight_gain=self.weight_gain, bias_variance=kind.bias_variance, dtype=dtype,
@@ -416,10 +434,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             network.noise_is_learned = self._learns_noise(net.outputs)
             if not network.noise_is_learned:
                 network.noise_var[...] = self._given_noise
-        if not net.noise_is_learned:
-            if net.calibration is not None:
-                ones = np.ones_like(net.calibration.noise_scale)
-                net.calibration = net.calibration._replace(noise_scale=ones)
+        if not net.noise_is_learned and net.calibration is not None:
+            ones = np.ones_like(net.calibration.noise_scale)
+            net.calibration = net.calibration._replace(noise_scale=ones)
 
     def _split(
         self, data: RawRows, rng: np.random.RandomState
@@ -477,7 +494,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         groups: np.ndarray | None,
     ) -> Network | Mixture:
         """Train a network in place, and set what training tells; returns what is kept of it."""
-        rows = self._prepare(data, net).with_keys()
+        rows = self._prepare(data, net.dtype).with_keys()
         name = type(self).__name__
         plan = self._plan(order.shape[1])
         progress = Progress(name, plan.max_iter, self.verbose, validation is not None)
@@ -497,12 +514,17 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             progress(history)
             return tasks.end_epoch(lambda: self._as_if_done(history, finish))
 
-        sources = []
-        for number, setting in enumerate(settings):
-            rngs = None
-            if self.shuffle:  # each kind its own, which do not depend on what others learn
-                rngs = member_rngs if number == 0 else [copy.deepcopy(a) for a in member_rngs]
-            sources.append(InMemory(rows, order, validation, setting, rngs))
+        # All kinds see rows in the same order, but generators are their own.
+        sources = [
+            InMemory(
+                rows,
+                order,
+                validation,
+                setting,
+                copy.deepcopy(member_rngs) if self.shuffle else None,
+            )
+            for setting in settings
+        ]
         with progress, threads_for_layers(_all_layers(net), settings[0].batch_size):
             net, history = fit_epochs(
                 net, sources, plan, finish,
@@ -515,7 +537,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if all(setting.n_epochs is None for setting in settings):
             warn_if_still_gaining(history, plan, stacklevel=6)
         self._set_history(history)
-        return net
+        return net.astype(self._dtype) if isinstance(net, Mixture) else net
 
     def _n_jobs(self) -> int:
         """Return the number of processes; None is what ``joblib.parallel_config`` says, or one."""
@@ -530,7 +552,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return True
 
     def _calibrate(
-        self, net: Network | Mixture, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
+        self,
+        net: Network | Mixture,
+        held: Places | None,
+        settings: Settings,
+        n_rows: float,
+        n_epochs: int,
     ) -> None:
         """Calibrate predictions, in place, by rows held out, if there are."""
         if held is not None:
@@ -568,11 +595,11 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             shift = self._score_shift
             self.validation_scores_ = [score + shift for score in history.validation_scores]
 
-    def _prepare(self, data: RawRows, net: Network | Mixture) -> Rows:
+    def _prepare(self, data: RawRows, dtype: np.dtype[Any]) -> Rows:
         """Return rows in the units of the network."""
-        x, errors = self._scaling.inputs(data.X, data.errors, net.dtype)
-        y = self._scaling.targets(data.y, net.dtype)
-        return Rows(x, y, data.weight.astype(net.dtype), errors)
+        x, errors = self._scaling.inputs(data.X, data.errors, dtype)
+        y = self._scaling.targets(data.y, dtype)
+        return Rows(x, y, data.weight.astype(dtype), errors)
 
     # Validation of input
 

@@ -30,6 +30,7 @@ from .engine.class_calibration import (
     share_unknown,
 )
 from .engine.learning import Settings
+from .engine.mixture import Mixture
 from .engine.multilabel import Labels
 from .engine.observations import ObservationModel
 from .engine.posterior import Network
@@ -278,7 +279,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 5,
+        n_members: int = 10,
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
@@ -534,7 +535,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
                 std = model.proba_std(mu_z, var_z, noise_var, unknown)
                 var = np.square(std).mean(axis=0) + of_spread * proba.var(axis=0)
                 stds.append(np.sqrt(var).T)
-        dtype = self._dtype
+        dtype = np.dtype(self._dtype)
         if return_std:
             return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
         return np.concatenate(probas).astype(dtype)
@@ -578,7 +579,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             proba = np.stack([proba, 1 - proba], axis=-1)
             var = np.stack([var, var], axis=-1)
         total, left = dirichlet_entropies(proba, var)
-        dtype = self._dtype
+        dtype = np.dtype(self._dtype)
         return (total - left).astype(dtype), left.astype(dtype)
 
     def predict_log_proba(
@@ -861,7 +862,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             outputs.probit_scale = float(self.probit_scale)
         return outputs
 
-    def _apply_settings(self, net: Network, n_features: int) -> None:
+    def _apply_settings(self, net: Network | Mixture, n_features: int) -> None:
         fitted = "one_of_k" if isinstance(net.outputs, Softmax) else "tree"
         one_output = net.outputs.n_outputs == 1 or self._is_multilabel
         if self.class_coding not in ("auto", fitted) and not one_output:
@@ -879,11 +880,16 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     _temperatures = np.ones(1)
 
-    def _needs_held_out(self, net: Network) -> bool:
+    def _needs_held_out(self, net: Network | Mixture) -> bool:
         return net.outputs.has_slope
 
     def _calibrate(
-        self, net: Network, held: Places | None, settings: Settings, n_rows: float, n_epochs: int
+        self,
+        net: Network | Mixture,
+        held: Places | None,
+        settings: Settings,
+        n_rows: float,
+        n_epochs: int,
     ) -> None:
         unknown = share_unknown(settings.half_life, float(n_rows), n_epochs)
         if held is not None:

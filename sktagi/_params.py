@@ -18,7 +18,11 @@ def hidden_sizes(value: Any) -> tuple[int, ...]:
     is_sequence = isinstance(value, (Sequence, np.ndarray)) and np.ndim(value) == 1
     sizes = list(value) if is_sequence else [value]
     if not all(_is_int(size, 1) for size in sizes):
-        _refuse("hidden_layer_sizes", value, "'auto' or a sequence of integers >= 1 (empty: a linear model)")
+        _refuse(
+            "hidden_layer_sizes",
+            value,
+            "'auto' or a sequence of integers >= 1 (empty: a linear model)",
+        )
     return tuple(int(size) for size in sizes)
 
 

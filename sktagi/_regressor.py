@@ -280,7 +280,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 5,
+        n_members: int = 10,
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
@@ -898,7 +898,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     def _as_floats(self, values: np.ndarray) -> np.ndarray:
         """Return predictions in the network's precision; the largest numbers stay finite."""
-        dtype = self._dtype
+        dtype = np.dtype(self._dtype)
         if values.dtype == dtype:
             return values
         largest = np.finfo(dtype).max
@@ -910,7 +910,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """Return mean, variance of the network and variance of the noise, in original units."""
         X = self._validate_X(X)
         blocks = self._moments_of(X, self._check_errors(X_std, X_cov, X))
-        scaling, dtype = self._scaling, self._dtype
+        scaling, dtype = self._scaling, np.dtype(self._dtype)
         means, variances = [], []
         for mu_z, var_z in blocks:
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)

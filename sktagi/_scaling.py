@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from .engine.inputs import InputErrors
-from .engine.noise import bounded_noise
 from .engine.mixture import Mixture
+from .engine.noise import bounded_noise
 from .engine.posterior import Network
 from .engine.rescaling import Change
 

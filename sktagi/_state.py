@@ -50,7 +50,7 @@ from ._scaling import Moments, Scaling
 from ._version import __version__
 from .engine.activations import ACTIVATIONS
 from .engine.encoding import Pieces, Whitening
-from .engine.mixture import Mixture
+from .engine.mixture import Evidence, Mixture
 from .engine.multilabel import Labels
 from .engine.noise_network import LogVariance, NoiseNetwork
 from .engine.observations import Gaussian
@@ -69,6 +69,7 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Layer": (Layer, tuple(field.name for field in fields(Layer))),
     "FullLayer": (FullLayer, tuple(field.name for field in fields(FullLayer))),
     "Mixture": (Mixture, tuple(field.name for field in fields(Mixture))),
+    "Evidence": (Evidence, Evidence._fields),
     "Pieces": (Pieces, tuple(field.name for field in fields(Pieces))),
     "Whitening": (Whitening, tuple(field.name for field in fields(Whitening))),
     "Calibration": (Calibration, Calibration._fields),
@@ -107,7 +108,7 @@ def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
     if "_x_moments" in state:  # version 1
         state["_scaling"] = Scaling(state.pop("_x_moments"), state.pop("_y_moments", None))
     if version < 4 and "_net" in state:
-        state["_dtype"] = state["_net"].dtype
+        state["_dtype"] = state["_net"].dtype.name
     return state
 
 

@@ -7,7 +7,7 @@ posterior, and what they have learned is merged: one exchange of parameters, how
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,10 +22,13 @@ from ._params import check_params
 from ._progress import Progress
 from ._scaling import Scaling
 from ._target_transform import is_stateless, make_transformer
+from .engine.encoding import Encoding
 from .engine.fast import slices, threads_for_layers
 from .engine.held_out import HeldOut, predict_held_out
+from .engine.kinds import Kind, kinds_for
 from .engine.learning import Learner, Settings
 from .engine.merging import merge_networks
+from .engine.mixture import Evidence, HeldOutKinds, Mixture, best_weights, predict_kinds
 from .engine.noise import NOISE_FACTORS, best_on_grid, bounded_noise, scores_on_grid, trusted_noise
 from .engine.noise_network import NoiseNetwork
 from .engine.posterior import Network
@@ -36,6 +39,7 @@ from .engine.training import TRUST, History, fit_epochs
 __all__ = ["fit_shards"]
 
 BLOCK_ROWS = 4096  # scored at once
+MOST_HELD_OUT = 20_000  # rows of a shard that tell the weights of kinds, over all members
 
 Estimator = TypeVar("Estimator", bound=BaseTAGI)
 
@@ -125,37 +129,67 @@ def fit_shards(
     fitted = _checked_alike(summaries)
     scaling = reduce(Scaling.joined, [s.estimator._scaling for s in summaries])
     dtype = np.result_type(*(s.dtype for s in summaries))
-    net = fitted._draw_network(fitted.n_features_in_, dtype, member_rngs)
-    fitted._scaling, fitted._split_seed = scaling, estimator._split_seed
-    net.outputs = fitted._model_in_units(net.outputs)
+    fitted._scaling, fitted._split_seed, fitted._dtype = scaling, estimator._split_seed, dtype.name
     fitted._score_shift = float(np.average(
         [s.estimator._score_shift for s in summaries], weights=[s.weight for s in summaries]
     ))  # fmt: skip
-    shards = client.map(_standardised, shards, fitted=fitted, net=net, pure=False)
-
-    cluster = _Cluster(client, fitted, net, shards, summaries, member_rngs)
+    net, shards = _start(client, fitted, shards, summaries, dtype, member_rngs)
+    net.outputs = fitted._model_in_units(net.outputs)
+    clusters = [
+        _Cluster(client, fitted, kind, shards, summaries, deepcopy(member_rngs))
+        for kind in net.networks
+    ]
+    cluster = clusters[0]
     name = f"{type(fitted).__name__} on {len(shards)} shards"
-    progress = Progress(name, fitted.max_iter, fitted.verbose, cluster.holds_out)
+    plan = fitted._plan(max(s.n_train for s in summaries))
+    progress = Progress(name, plan.max_iter, fitted.verbose, cluster.holds_out)
     with progress:
         varies = fitted._noise_may_vary and cluster.holds_out
 
-        def finish(net: Network, history: History) -> None:
+        def finish(net: Network | Mixture, history: History) -> None:
             n_rows = sum(s.weight for s in summaries)
             # A noise network learns here.
-            with threads_for_layers(net.layers, cluster.settings.batch_size):
+            with threads_for_layers(net.networks[-1].layers, cluster.settings.batch_size):
                 held = cluster.held_out(net) if fitted._needs_held_out(net) else None
                 fitted._calibrate(net, held, cluster.settings, n_rows, history.n_iter)
 
-        history = fit_epochs(
-            net, cluster, fitted._plan(), finish, varies=varies, on_epoch=progress
-        )  # fmt: skip
+        net, history = fit_epochs(net, clusters, plan, finish, varies=varies, on_epoch=progress)
         progress.close(history)
     fitted._warn_if_interrupted(history, stacklevel=3)
-    warn_if_still_gaining(history, fitted._plan(), stacklevel=3)
+    if cluster.settings.n_epochs is None:
+        warn_if_still_gaining(history, plan, stacklevel=3)
     fitted._set_history(history)
+    if isinstance(net, Mixture):
+        net = net.astype(dtype)
     fitted._accept(net)
     fitted._begin(net, scaling, sum(s.n_rows for s in summaries))  # as whatever was merged
     return fitted
+
+
+def _start(
+    client: Any,
+    fitted: BaseTAGI,
+    shards: list[Any],
+    summaries: Sequence[_Summary],
+    dtype: np.dtype[Any],
+    member_rngs: list[np.random.RandomState],
+) -> tuple[Network | Mixture, list[Any]]:
+    """Return the prior, and shards with standardised rows.
+
+    Of unlike members, the rows of the largest shard say how inputs are encoded.
+    """
+    n_features = fitted.n_features_in_
+    if not (fitted._is_auto and all(s.n_held_out for s in summaries)):
+        shards = client.map(_standardised, shards, fitted=fitted, dtype=dtype, pure=False)
+        return fitted._draw_network(n_features, dtype, member_rngs), shards
+    n_rows = sum(s.weight for s in summaries)
+    learning = fitted._learning_dtype(n_rows, dtype)
+    shards = client.map(_standardised, shards, fitted=fitted, dtype=learning, pure=False)
+    kinds = kinds_for(n_rows, n_features, is_sparse=not fitted._scaling.x.centered)
+    largest = shards[int(np.argmax([s.n_rows for s in summaries]))]
+    encodings = client.submit(_encodings, largest, kinds, pure=False).result()
+    net = fitted._draw_mixture(kinds, encodings, n_features, learning, member_rngs)
+    return net, shards
 
 
 # What runs on the workers
@@ -261,9 +295,26 @@ def _summary(shard: _Shard) -> _Summary:
     )  # fmt: skip
 
 
-def _standardised(shard: _Shard, fitted: BaseTAGI, net: Network) -> _Shard:
+def _standardised(shard: _Shard, fitted: BaseTAGI, dtype: np.dtype[Any]) -> _Shard:
     """Return the shard with standardised rows; the original ones may go."""
-    return shard._replace(rows=fitted._prepare(shard.rows, net).with_keys(), estimator=None)
+    return shard._replace(rows=fitted._prepare(shard.rows, dtype).with_keys(), estimator=None)
+
+
+def _encodings(shard: _Shard, kinds: Sequence[Kind]) -> list[Encoding | None]:
+    """Return how the kinds see inputs, by the rows that are learned."""
+    learned = np.unique(shard.order[shard.order >= 0])
+    x, weight = shard.rows.x[learned], shard.rows.weight[learned]
+    return [kind.encoding(x, weight) for kind in kinds]
+
+
+def _held_out_kinds(shard: _Shard, networks: Sequence[Network]) -> list[HeldOutKinds]:
+    """Return what the kinds predict of rows that members hold out, some of them if many."""
+    if shard.validation is None:
+        return []
+    most = -(-MOST_HELD_OUT // len(shard.validation))
+    some = [rows[:: max(1, len(rows) // most)] for rows in shard.validation]
+    kinds = predict_kinds(networks, shard.rows, some)
+    return [one._replace(rows=one.rows._replace(x=None, keys=None)) for one in kinds]
 
 
 def _learn_shard(
@@ -320,11 +371,11 @@ def _with_noise(shard: _Shard, noise: NoiseNetwork) -> _Shard:
 
 
 def _held_out(
-    shard: _Shard, net: Network, settings: Settings, temperatures: np.ndarray
+    shard: _Shard, net: Network | Mixture, settings: Settings, temperatures: np.ndarray
 ) -> HeldOut | None:
     if shard.validation is None:
         return None
-    with threads_for_layers(net.layers, settings.batch_size):
+    with threads_for_layers(net.networks[-1].layers, settings.batch_size):
         return predict_held_out(net, shard.rows, shard.validation, temperatures)
 
 
@@ -355,7 +406,22 @@ class _Cluster:
         self.holds_out = any(s.n_held_out for s in summaries)
         total = sum(s.weight for s in summaries) if self.holds_out else None
         self.settings = fitted._settings(net, max(s.n_train for s in summaries), total)
+        self.best_iter: np.ndarray | None = None
+        self._left = 1.0  # of forgetting, if it is annealed
         self._futures: list[Any] = []
+
+    def anneal(self, done: int) -> None:
+        """Forget in the next epoch as it is planned after ``done`` epochs."""
+        self._left = self.settings.forgetting_left(done)
+
+    def members(self, numbers: np.ndarray) -> _Cluster:
+        """Return itself: members learn side by side on the workers."""
+        return self
+
+    def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
+        """Return the weights of kinds, by the rows held out."""
+        parts = self.client.map(_held_out_kinds, self.shards, networks=networks, pure=False)
+        return best_weights([one for part in self.client.gather(parts) for one in part])
 
     def epoch(
         self, net: Network, active: np.ndarray, *, validate: bool, learn: bool
@@ -364,8 +430,8 @@ class _Cluster:
         seeds = [self._seeds(active) for _ in self.shards]
         # One call: all shards go out in one message.
         self._futures[:] = self.client.map(
-            _learn_shard, self.shards, seeds, net=net, active=active, settings=self.settings,
-            learn=learn, validate=validate, pure=False,
+            _learn_shard, self.shards, seeds, net=net, active=active,
+            settings=self.settings.annealed(self._left), learn=learn, validate=validate, pure=False,
         )  # fmt: skip
         return _EpochOnCluster(net, self.client.gather(self._futures), self.n_validation)
 
@@ -373,7 +439,7 @@ class _Cluster:
         """Give up the tasks of an epoch."""
         self.client.cancel(self._futures)
 
-    def held_out(self, net: Network) -> _HeldOutThere | None:
+    def held_out(self, net: Network | Mixture) -> _HeldOutThere | None:
         """Let rows held out be predicted; they stay where they are, and sums are exchanged."""
         if not self.holds_out:
             return None

@@ -7,13 +7,16 @@ from copy import copy
 from functools import reduce
 from typing import TypeVar
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseTAGI
 from ._prequential import Prequential
 from ._scaling import Scaling
 from ._target_transform import fingerprint
-from .engine.merging import merge_networks
+from .engine.merging import merge_mixtures, merge_networks
+from .engine.mixture import Mixture
+from .engine.posterior import Network
 
 __all__ = ["fork", "merge"]
 
@@ -109,7 +112,7 @@ def merge(estimators: Sequence[Estimator]) -> Estimator:
         net = estimator._net.copy()
         estimator._scaling.carry_over(net, merged._scaling)
         nets.append(net)
-    merged._accept(merge_networks(nets, start.rows_learned))
+    merged._accept(_merged(nets, start.rows_learned))
     merged.n_iter_ = merged.best_iter_ = max(e.n_iter_ for e in estimators)
     merged.train_scores_, merged.validation_scores_ = [], None
     merged.n_samples_seen_ = start.n_samples_seen + sum(
@@ -119,6 +122,13 @@ def merge(estimators: Sequence[Estimator]) -> Estimator:
         start.prequential, [e._prequential for e in estimators]
     )
     return fork(merged)
+
+
+def _merged(nets: Sequence[Network | Mixture], rows_before: np.ndarray) -> Network | Mixture:
+    unlike = [net for net in nets if isinstance(net, Mixture)]
+    if unlike:
+        return merge_mixtures(unlike, rows_before)
+    return merge_networks([net for net in nets if isinstance(net, Network)], rows_before)
 
 
 def _check_alike(first: BaseTAGI, other: BaseTAGI, number: int) -> None:
@@ -139,8 +149,9 @@ def _check_alike(first: BaseTAGI, other: BaseTAGI, number: int) -> None:
 
 _MUST_AGREE = {
     "the shapes of their layers (members, n_in + 1, n_out)": lambda e: [
-        layer.mu.shape for layer in e._net.layers
+        layer.mu.shape for net in e._net.networks for layer in net.layers
     ],
+    "the kinds of their networks": lambda e: getattr(e._net, "names", []),
     "their precision": lambda e: e._net.dtype.name,
     "their activation": lambda e: e.activation,
     "the names of their features": lambda e: list(getattr(e, "feature_names_in_", ())),

@@ -46,6 +46,7 @@ from scipy import sparse
 
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
+from .mixture import Mixture
 from .noise import search_noise, trust, trusted_noise
 from .noise_network import (
     EXPONENTS,
@@ -58,7 +59,6 @@ from .noise_network import (
     log_density,
     trusted_exponent,
 )
-from .mixture import Mixture
 from .posterior import Calibration, Network
 from .shape import error_histogram, fit_shape
 

@@ -39,8 +39,8 @@ from scipy.special import digamma, entr
 from .calibration import Places
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
-from .observations import ObservationModel
 from .mixture import Mixture
+from .observations import ObservationModel
 from .posterior import Calibration, Network
 from .shape import gaussian_shape
 
@@ -76,7 +76,10 @@ def calibrate_classes(net: Network | Mixture, places: Places, unknown: float) ->
 
 
 def class_calibration(
-    net: Network | Mixture, slope: float = 1.0, unknown: float = UNKNOWN, scores: np.ndarray | None = None
+    net: Network | Mixture,
+    slope: float = 1.0,
+    unknown: float = UNKNOWN,
+    scores: np.ndarray | None = None,
 ) -> Calibration:
     """Return a calibration of classes, which changes nothing else."""
     ones = np.ones((net.outputs.n_noise, 1))

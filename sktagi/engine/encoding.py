@@ -156,8 +156,9 @@ def find_pieces(x: np.ndarray, weight: np.ndarray) -> Pieces:
     x, weight = _some_rows(x, weight)
     parts = [_pieces_of(column, weight) for column in x[:, :-1].T]
     counts = [len(center) for center, *_ in parts]
-    fields = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    return Pieces(np.repeat(np.arange(len(parts)), counts), *fields, n_inputs=len(parts))
+    center, slope, lowest, highest = map(np.concatenate, zip(*parts, strict=True))
+    column = np.repeat(np.arange(len(parts)), counts)
+    return Pieces(column, center, slope, lowest, highest, len(parts))
 
 
 def _pieces_of(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -198,7 +199,7 @@ def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
     centred = inputs - mean
     cov = (centred * weight[:, None]).T @ centred / total
     cov[np.diag_indices_from(cov)] += np.diag(cov) == 0  # a constant input stays as it is
-    ridge = RIDGE + MORE_RIDGE * min(1.0, inputs.shape[1] / len(inputs))
+    ridge = RIDGE + MORE_RIDGE * min(1.0, inputs.shape[1] / total)
     variances, vectors = np.linalg.eigh((1 - ridge) * cov + ridge * np.eye(len(cov)))
     matrix = (vectors / np.sqrt(np.maximum(variances, ridge))) @ vectors.T
     return Whitening(matrix, -mean @ matrix)

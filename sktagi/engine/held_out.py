@@ -9,8 +9,8 @@ from scipy.special import gammaln
 
 from .fast import slices
 from .keys import join_keys, row_keys
-from .observations import Gaussian
 from .mixture import Mixture
+from .observations import Gaussian
 from .posterior import Network
 from .predicting import held_out_moments, predict_moments
 from .rows import Rows

@@ -10,7 +10,8 @@ from .encoding import Encoding, find_pieces, find_whitening
 
 __all__ = ["Kind", "kinds_for"]
 
-MANY_ROWS = 3000  # from which on two hidden layers learn more than one
+ENOUGH_ROWS = 1000  # from which on two hidden layers pay
+MANY_ROWS = 5000  # from which on they do for pieces of inputs, too
 MANY_INPUTS = 100  # beyond which inputs are taken as they are
 UNITS = 50
 BIAS_VARIANCE = 0.3  # of hidden units: where they bend, or saturate, in standardised inputs
@@ -32,13 +33,16 @@ class Kind(NamedTuple):
         return find_whitening(x, weight) if self.view == "whitened" else None
 
 
-def kinds_for(n_rows: int, n_inputs: int, *, is_sparse: bool) -> list[Kind]:
+def kinds_for(n_rows: float, n_inputs: int, *, is_sparse: bool) -> list[Kind]:
     """Return the kinds that are tried for so many rows and inputs."""
     linear = Kind("linear", ())
     if is_sparse or n_inputs > MANY_INPUTS:
         return [linear, Kind("smooth", (UNITS,), "tanh"), Kind("plain", (UNITS,))]
-    smooth = Kind("smooth", (UNITS,), "tanh", "whitened")
+    kinds = [linear, Kind("smooth", (UNITS,), "tanh", "whitened")]
     if n_rows < MANY_ROWS:
-        return [linear, smooth, Kind("pieces", (UNITS,), "relu", "pieces")]
-    deep = Kind("deep", (UNITS, UNITS), "relu", "whitened")
-    return [linear, smooth, Kind("pieces", (UNITS, UNITS), "relu", "pieces"), deep]
+        kinds.append(Kind("pieces", (UNITS,), "tanh", "pieces"))
+    else:
+        kinds.append(Kind("pieces", (UNITS, UNITS), "relu", "pieces"))
+    if n_rows >= ENOUGH_ROWS:
+        kinds.append(Kind("deep", (UNITS, UNITS), "relu", "whitened"))
+    return kinds

@@ -8,15 +8,38 @@ parameters, the rule for independent pieces of evidence, would correct the error
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
+from .mixture import Evidence, Mixture
 from .noise_network import NoiseNetwork
 from .posterior import Calibration, Layer, Network
 from .shape import gaussian_shape, mean_shape
 
-__all__ = ["merge_networks"]
+__all__ = ["merge_mixtures", "merge_networks"]
+
+
+def merge_mixtures(nets: Sequence[Mixture], rows_before: np.ndarray) -> Mixture:
+    """Return the merged posterior of unlike members: kind by kind, with the mean of weights."""
+    of_kinds = zip(*(net.networks for net in nets), strict=True)
+    return replace(
+        nets[0],
+        networks=[merge_networks(of_kind, rows_before) for of_kind in of_kinds],
+        weight=np.mean([net.weight for net in nets], axis=0),
+        evidence=_merge_evidence([net.evidence for net in nets]),
+        calibration=_merge_calibrations(nets),
+        noise_net=_merge_noise_networks([net.noise_net for net in nets]),
+    )
+
+
+def _merge_evidence(shards: Sequence[Evidence | None]) -> Evidence | None:
+    """Return the mean of what speaks for the weights: all have that of the start."""
+    found = [evidence for evidence in shards if evidence is not None]
+    if not found:
+        return None
+    return Evidence(*(np.mean(values, axis=0) for values in zip(*found, strict=True)))
 
 
 def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
@@ -58,7 +81,7 @@ def _merge_all_layers(nets: Sequence[Network]) -> Network:
     return merged
 
 
-def _merge_calibrations(nets: Sequence[Network]) -> Calibration | None:
+def _merge_calibrations(nets: Sequence[Network | Mixture]) -> Calibration | None:
     """Return the mean of what shards found that were calibrated each for itself."""
     if all(net.calibration is None for net in nets):
         return None

@@ -16,24 +16,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from .noise_network import NoiseNetwork
 from .observations import Gaussian, Members, ObservationModel
-from .posterior import Calibration, Network, Reported
+from .posterior import Calibration, Layer, Network, Reported
 from .predicting import held_out_moments, weighted_moments
 from .rows import Rows
 
-__all__ = ["Mixture", "HeldOutKinds", "best_weights", "predict_kinds"]
+__all__ = ["Evidence", "HeldOutKinds", "Mixture", "best_weights", "predict_kinds", "reweighted"]
 
 # Equal weights count as so many rows: with few rows held out, chance chooses.
 PRIOR_ROWS = 1.0
 N_STEPS = 50  # of the search for weights, at most
 TAILS = 4.0  # degrees of freedom of errors
 PRECISION = 1e-4  # of a weight
+HALF_LIFE = 500.0  # rows of a stream after which errors count half
 LEAST_STEP = 0.01  # of a coefficient
+
+
+class Evidence(NamedTuple):
+    """What speaks for the weights of targets: errors of rows that were not learned."""
+
+    gram: np.ndarray  # (n_outputs, n_kinds, n_kinds): sums of products of errors
+    n_rows: np.ndarray  # (n_outputs,): their number; older ones of a stream fade
+
+    @classmethod
+    def empty(cls, n_kinds: int, n_outputs: int) -> Evidence:
+        """Return the evidence of no rows."""
+        return cls(np.zeros((n_outputs, n_kinds, n_kinds)), np.zeros(n_outputs))
+
+    def of(self, kinds: np.ndarray) -> Evidence:
+        """Return the evidence for some of the kinds."""
+        return self._replace(gram=self.gram[:, kinds][:, :, kinds])
 
 
 @dataclass(eq=False)
@@ -45,6 +62,7 @@ class Mixture(Reported):
     weight: np.ndarray  # (n_kinds, n_outputs or 1, 1): float64
     calibration: Calibration | None = None
     noise_net: NoiseNetwork | None = None
+    evidence: Evidence | None = None  # for the weights of targets
 
     is_full = False
 
@@ -107,6 +125,16 @@ class Mixture(Reported):
         for net in self.networks:
             net.rescale_inputs(change)
 
+    def astype(self, dtype: np.typing.DTypeLike) -> Mixture:
+        """Return the mixture with parameters in another precision, or itself."""
+        if self.dtype == dtype:
+            return self
+        networks = []
+        for net in self.networks:
+            layers = [cast(Layer, layer).astype(dtype) for layer in net.layers]
+            networks.append(replace(net, layers=layers))
+        return self._with(networks)
+
     def copy(self) -> Mixture:
         """Return a mixture with arrays of its own."""
         return self._with([net.copy() for net in self.networks])
@@ -131,6 +159,7 @@ class Mixture(Reported):
             networks=[self.networks[k] for k in heavy],
             names=[self.names[k] for k in heavy],
             weight=weight / weight.sum(axis=0),
+            evidence=None if self.evidence is None else self.evidence.of(heavy),
         )
 
     def _with(self, networks: list[Network]) -> Mixture:
@@ -163,43 +192,82 @@ def predict_kinds(
         yield HeldOutKinds(rows, networks[0].outputs.members(member), mu_z, var_y)
 
 
-def best_weights(held: Sequence[HeldOutKinds]) -> np.ndarray:
-    """Return the weights of the kinds (n_kinds, n_outputs or 1, 1), by the rows held out."""
-    if isinstance(held[0].outputs, Gaussian):
-        return np.stack(
-            [_least_error(held, k) for k in range(held[0].outputs.n_outputs)], axis=1
-        )[..., None]
-    return _most_likely(held)[:, None, None]
+def best_weights(held: Sequence[HeldOutKinds]) -> tuple[np.ndarray, Evidence | None]:
+    """Return the weights of the kinds (n_kinds, n_outputs or 1, 1), by the rows held out.
+
+    Of targets, with the evidence for them.
+    """
+    if not isinstance(held[0].outputs, Gaussian):
+        return _most_likely(held)[:, None, None], None
+    error = np.concatenate([one.rows.y.T - one.mu_z for one in held], axis=-1)
+    weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
+    ratio = [one.rows.noise_ratio for one in held if one.rows.noise_ratio is not None]
+    if ratio:
+        weight = weight / np.concatenate(ratio).T
+    weight = np.broadcast_to(weight, error.shape[1:])
+    found = [_least_error(error[:, k], weight[k]) for k in range(error.shape[1])]
+    weights, grams, totals = (np.stack(values) for values in zip(*found, strict=True))
+    return weights.T[..., None], Evidence(grams, totals)
 
 
-def _least_error(held: Sequence[HeldOutKinds], output: int) -> np.ndarray:
-    """Return the weights (n_kinds,) with which errors of a target are smallest.
+def reweighted(net: Mixture, error: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, Evidence]:
+    """Return weights and evidence after rows of a stream, each predicted before it was learned.
+
+    ``error`` (n_kinds, n_outputs, rows) are those of the kinds, NaN where not observed. What older
+    rows say fades.
+    """
+    n_kinds, n_outputs, _ = error.shape
+    gram, total = net.evidence or Evidence.empty(n_kinds, n_outputs)
+    weights = np.broadcast_to(net.weight, (n_kinds, n_outputs, 1)).copy()
+    kept = 2 ** (-float(weight.sum()) / HALF_LIFE)
+    gram, total = kept * gram, kept * total
+    for k in range(n_outputs):
+        known = ~np.isnan(error[0, k])
+        e, row_weight = error[:, k, known], weight[known].astype(np.float64)
+        w = weights[:, k, 0]
+        scale = w @ gram[k] @ w / total[k] if total[k] > 0 else np.inf
+        share = row_weight * _share(np.square(w @ e), scale)
+        gram[k] += (e * share) @ e.T
+        total[k] += row_weight.sum()
+        if total[k] > 0:
+            weights[:, k, 0] = _weights_of(gram[k] / total[k], total[k])
+    return weights, Evidence(gram, total)
+
+
+def _least_error(error: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the weights (n_kinds,) with which errors (n_kinds, rows) are smallest.
 
     That is the most likely mean if errors have Student's distribution (EM): large ones count less,
-    or a few outliers would choose.
+    or a few outliers would choose. Also returns the sums of products of errors, and the weight of
+    the rows.
     """
-    error = np.hstack([one.rows.y[:, output] - one.mu_z[:, output] for one in held])
-    weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
-    noise = [one.rows.noise_ratio for one in held]
-    if noise[0] is not None:
-        weight = weight / np.concatenate([ratio[:, output] for ratio in noise if ratio is not None])
     known = ~np.isnan(error[0])
     error, weight = error[:, known], weight[known]
     n_kinds, n_rows = error.shape
-    w = np.full(n_kinds, 1 / n_kinds)
+    w, gram, total = np.full(n_kinds, 1 / n_kinds), np.zeros((n_kinds, n_kinds)), weight.sum()
     if not n_rows:
-        return w
+        return w, gram, 0.0
+    share = weight
     for _ in range(N_STEPS):
         left = np.square(w @ error)
-        scale = (weight @ left) / weight.sum() if _ == 0 else (weight * share) @ left / weight.sum()
-        share = (TAILS + 1) / (TAILS + left / max(scale, np.finfo(np.float64).tiny))
-        gram = (error * (weight * share)) @ error.T / weight.sum()
-        ridge = PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min()
-        new = least_on_simplex(gram + ridge * np.eye(n_kinds))
+        share = weight * _share(left, share @ left / total)
+        gram = (error * share) @ error.T
+        new = _weights_of(gram / total, n_rows)
         moved, w = np.abs(new - w).max(), new
         if moved < PRECISION:
             break
-    return w
+    return w, gram * (n_rows / total), float(n_rows)
+
+
+def _share(squares: np.ndarray, scale: float) -> np.ndarray:
+    """Return how much rows count whose squared errors have a scale (Student's distribution)."""
+    return (TAILS + 1) / (TAILS + squares / max(scale, np.finfo(np.float64).tiny))
+
+
+def _weights_of(gram: np.ndarray, n_rows: float) -> np.ndarray:
+    """Return weights (n_kinds,) for mean products of errors, of so many rows."""
+    ridge = PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min()
+    return least_on_simplex(gram + ridge * np.eye(len(gram)))
 
 
 def least_on_simplex(gram: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .messages import Message
-from .posterior import Network
+from .posterior import Network, Reported
 
 __all__ = [
     "NOISE_FACTORS", "best_on_grid", "bounded_noise", "learn_noise",
@@ -101,7 +101,7 @@ def pace(total: Any, rows_learned: np.ndarray) -> np.ndarray:
 
 
 def share_left(
-    net: Network, noise_before: np.ndarray, rows_before: np.ndarray, totals: np.ndarray
+    net: Reported, noise_before: np.ndarray, rows_before: np.ndarray, totals: np.ndarray
 ) -> np.ndarray:
     """Return the share of the noise (n_noise, 1) that was there before some batches.
 

@@ -66,6 +66,10 @@ class Layer(_ByMember):
     def _map(self, function: Callable[[np.ndarray], np.ndarray]) -> Layer:
         return Layer(function(self.mu), function(self.var), self.var_prior)
 
+    def astype(self, dtype: np.typing.DTypeLike) -> Layer:
+        """Return the layer in another precision."""
+        return Layer(*(a.astype(dtype) for a in (self.mu, self.var, self.var_prior)))
+
     def tempered(self, factor: float) -> Layer:
         """Return the layer with variances times ``factor``."""
         return replace(self, var=self.var * self.mu.dtype.type(factor))

@@ -61,7 +61,11 @@ class Rows(NamedTuple):
         if self.errors.is_shared:
             values = np.broadcast_to(values, (*shape, values.shape[-1]))
         flat = values.reshape(-1, values.shape[-1])
-        var = np.einsum("rk,rke->re", flat, np.broadcast_to(np.square(jacobian), (len(flat), *jacobian.shape[1:])))
+        var = np.einsum(
+            "rk,rke->re",
+            flat,
+            np.broadcast_to(np.square(jacobian), (len(flat), *jacobian.shape[1:])),
+        )
         errors = InputErrors(var.reshape(*shape, -1).astype(self.x.dtype))
         return self._replace(x=encoding(self.x), errors=errors)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from .class_calibration import class_calibration, learn_slope
 from .learning import Learner, Settings
+from .mixture import Mixture, reweighted
 from .noise import share_left
 from .noise_network import (
     EXPONENTS,
@@ -25,8 +27,7 @@ from .noise_network import (
     log_density,
     trusted_exponent,
 )
-from .mixture import Mixture
-from .observations import OUTLYING
+from .observations import OUTLYING, Gaussian
 from .posterior import Network
 from .predicting import weighted_moments
 from .rows import Rows
@@ -40,9 +41,7 @@ SCORE_HALF_LIFE = 500.0  # rows after which an error counts half in the choice o
 LEAST_GAIN = 6.0  # in log-likelihood, by which noise that varies must be better
 
 
-def learn_stream(
-    net: Network | Mixture, data: Rows, settings: Sequence[Settings]
-) -> np.ndarray:
+def learn_stream(net: Network | Mixture, data: Rows, settings: Sequence[Settings]) -> np.ndarray:
     """Let all members learn rows that are new, once; returns mean log-likelihoods (members,).
 
     There are settings for each kind. Of classes, and of unlike members, the log-likelihood is that
@@ -63,16 +62,15 @@ def learn_stream(
         Learner(kind, setting, records=noise is not None or has_slope or unlike)
         for kind, setting in zip(net.networks, settings, strict=True)
     ]
-    log_liks = [learner.learn(data, order) for learner in learners]
-    log_lik = log_liks[0]
-    moments = learners[0].moments
+    scores = [learner.learn(data, order) for learner in learners]
+    log_lik, moments = scores[0], learners[0].moments
     if isinstance(net, Mixture):
-        moments = np.stack(weighted_moments(
-            net.weight[:, None], *np.stack([a.moments for a in learners], axis=1)
-        ))  # fmt: skip
-        var_y = moments[1] + level
-        ll = [net.outputs.members(m).log_likelihood(*a, data.y) for m, a in enumerate(zip(moments[0], var_y, strict=True))]
-        log_lik = np.array([(a @ data.weight).sum() / data.weight.sum() for a in ll])
+        of_kinds = np.stack([cast(np.ndarray, learner.moments) for learner in learners], axis=1)
+        moments = np.stack(weighted_moments(net.weight[:, None], *of_kinds))
+        log_lik = _log_likelihoods(net, moments, before[0], data)
+        if isinstance(net.outputs, Gaussian):
+            errors = data.y.T - of_kinds[0].mean(axis=1)  # (kinds, n_outputs, rows)
+            net.weight, net.evidence = reweighted(net, errors, data.weight)
     if has_slope and moments is not None:
         weight = data.weight.astype(np.float64)
         mean = learn_slope(net, moments, data.y, weight, batch_size)
@@ -92,6 +90,19 @@ def learn_stream(
         scale = 1 + share_left(net, *before, totals) * (net.calibration.noise_scale - 1)
         net.calibration = net.calibration._replace(noise_scale=scale)
     return log_lik
+
+
+def _log_likelihoods(
+    net: Mixture, moments: np.ndarray, noise_var: np.ndarray, data: Rows
+) -> np.ndarray:
+    """Return mean log-likelihoods (members,) of rows as they were predicted."""
+    weight = data.weight.astype(np.float64)
+    scores = []
+    for member, (mu_z, var_z) in enumerate(moments.swapaxes(0, 1)):
+        outputs = net.outputs.members(member)
+        log_lik = outputs.log_likelihood(mu_z, var_z + noise_var[member], data.y)
+        scores.append((log_lik @ weight).sum() / weight.sum())
+    return np.array(scores)
 
 
 def _errors(error: np.ndarray, var: np.ndarray, data: Rows, noise: np.ndarray) -> Errors:

@@ -15,7 +15,7 @@ import numpy as np
 from .jobs import Jobs
 from .keys import join_keys, row_keys
 from .learning import Learner, Settings
-from .mixture import Mixture, best_weights, predict_kinds
+from .mixture import Evidence, Mixture, best_weights, predict_kinds
 from .noise import search_noise, trusted_noise
 from .noise_network import NoiseNetwork
 from .observations import ObservationModel
@@ -131,8 +131,8 @@ class Source(Protocol):
     def members(self, numbers: np.ndarray) -> Source:
         """Return the source of some members."""
 
-    def weights(self, networks: Sequence[Network]) -> np.ndarray:
-        """Return the weights of kinds, by the rows held out (``mixture``)."""
+    def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
+        """Return the weights of kinds, by the rows held out, and what speaks for them."""
 
 
 def fit_epochs(
@@ -153,7 +153,9 @@ def fit_epochs(
     means learn on, for the epochs that were kept for that, with rows that count as their noise
     says. Returns what was trained, without the kinds that have no weight.
     """
-    told = {"on_epoch": on_epoch, "on_epoch_begin": on_epoch_begin, "n_jobs": n_jobs}
+    told: dict[str, Any] = {
+        "on_epoch": on_epoch, "on_epoch_begin": on_epoch_begin, "n_jobs": n_jobs
+    }  # fmt: skip
     first = plan.before_noise() if varies else plan
     net, sources, history = train(net, sources, first, continued=continued, **told)
     if history.n_iter:
@@ -182,7 +184,8 @@ def _weighed(
     """Return the mixture with the weights that rows held out speak for, and its sources."""
     if isinstance(net, Network):
         return net, sources
-    net = replace(net, weight=sources[0].weights(net.networks))
+    weight, evidence = sources[0].weights(net.networks)
+    net = replace(net, weight=weight, evidence=evidence)
     kept = net.without(lightest)
     pairs = zip(net.names, sources, strict=True)
     return kept, [source for name, source in pairs if name in kept.names]
@@ -269,12 +272,10 @@ def _posterior(net: Network | Mixture, runs: Sequence[Run]) -> Network | Mixture
     return _weighed(mixture, [run.source for run in runs], LIGHTEST)[0]
 
 
-def _after_race(
-    net: Network | Mixture, runs: Sequence[Run]
-) -> tuple[Network | Mixture, list[Run]]:
+def _after_race(net: Network | Mixture, runs: Sequence[Run]) -> tuple[Network | Mixture, list[Run]]:
     """Return the kinds that have weight after the first epochs."""
     assert isinstance(net, Mixture)
-    weight = runs[0].source.weights([run.best() for run in runs])
+    weight, _ = runs[0].source.weights([run.best() for run in runs])
     kept = replace(net, weight=weight).without(LEAST_IN_RACE)
     return kept, [run for run in runs if any(run.net is kind for kind in kept.networks)]
 
@@ -332,7 +333,9 @@ class Run:
             self.parts = [Part(net, source, plan, continued, before)]
         else:
             self.parts = [
-                Part(net.members(slice(a[0], a[-1] + 1)), source.members(a), plan, continued, before)
+                Part(
+                    net.members(slice(a[0], a[-1] + 1)), source.members(a), plan, continued, before
+                )
                 for a in self.numbers
             ]
 
@@ -389,9 +392,7 @@ def _mean_of(scores: Iterable[np.ndarray]) -> float:
 class Part:
     """Epochs of some members: which of them still learn, and the best posteriors so far."""
 
-    def __init__(
-        self, net: Network, source: Source, plan: Plan, continued: bool, before: int
-    ):
+    def __init__(self, net: Network, source: Source, plan: Plan, continued: bool, before: int):
         self.source, self.plan, self.continued, self.before = source, plan, continued, before
         self.stopping = EarlyStopping(net, plan, source.best_iter) if source.holds_out else None
         self.current = net  # a member that has stopped leaves the stack
@@ -559,8 +560,8 @@ class InMemory:
         part.best_iter = None if self.best_iter is None else self.best_iter[numbers]
         return part
 
-    def weights(self, networks: Sequence[Network]) -> np.ndarray:
-        """Return the weights of kinds, by the rows held out (``mixture``)."""
+    def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
+        """Return the weights of kinds, by the rows held out, and what speaks for them."""
         assert self.validation is not None
         return best_weights(list(predict_kinds(networks, self.data, self.validation)))
 
