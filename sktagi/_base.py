@@ -64,6 +64,8 @@ AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 SINGLE_PRECISION_ROWS = 1000  # from which on unlike members learn in single precision
+MANY_MEMBERS, FEW_MEMBERS = 10, 5
+ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 20, 60
 ROW_VISITS = 300_000  # epochs are planned so that a member learns so many rows, if it can
 
@@ -78,6 +80,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     _split_seed: int
     _shares_fold = False  # whether the first two members hold out the same rows: not in old files
     _standardized: bool
+    _n_members: int
     n_samples_seen_: int
     n_iter_: int
     best_iter_: int | np.ndarray
@@ -101,7 +104,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
@@ -155,6 +158,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             data = user.with_validation_rows(self, data)
             data = self._without_outliers(data, stacklevel=5)
             self._score_shift = self._mean_log_slope(data)
+            if not warm:
+                self._n_members = self._choose_n_members(data.weight.sum())
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -205,6 +210,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 X, y, sample_weight, X_std, X_cov, first=first, incremental=True, classes=classes
             )
             if first:
+                self._n_members = self._choose_n_members(0)
                 rng = check_rng(self.random_state)
                 member_rngs = self._member_rngs(rng)
                 net: Network | Mixture
@@ -313,8 +319,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
         self._net = net
 
+    def _choose_n_members(self, n_rows: float) -> int:
+        """Return the number of members; of many rows fewer tell how far off they are."""
+        if not isinstance(self.n_members, str):
+            return int(self.n_members)
+        return MANY_MEMBERS if n_rows < ROWS_FOR_FEW_MEMBERS else FEW_MEMBERS
+
     def _member_rngs(self, rng: np.random.RandomState) -> list[np.random.RandomState]:
-        seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_members)
+        seeds = rng.randint(np.iinfo(np.int32).max, size=self._n_members)
         return [np.random.RandomState(seed) for seed in seeds]
 
     @property
@@ -332,7 +344,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         sizes = (n_features, *self._hidden_sizes(), outputs.n_outputs)
         is_full = self.covariance_type == "full"
         if is_full:
-            check_size(sizes, self.n_members)
+            check_size(sizes, self._n_members)
         layers = draw_prior(
             sizes, member_rngs, weight_gain=self.weight_gain, bias_variance=self.bias_variance,
             dtype=dtype,
@@ -388,7 +400,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             layers,
             activation,
             outputs,
-            np.full((self.n_members, outputs.n_noise, 1), noise_var),
+            np.full((self._n_members, outputs.n_noise, 1), noise_var),
             noise_is_learned,
         )
 
@@ -417,7 +429,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                     "hidden_layer_sizes must be as in the fit that is continued: layers of "
                     f"{fitted} units are fitted, {sizes} are asked for."
                 )
-        if self.n_members != net.n_members:
+        if self.n_members not in ("auto", net.n_members):
             raise ValueError(
                 "n_members must be as in the fit that is continued: "
                 f"{net.n_members} are fitted, {self.n_members} are asked for."
@@ -443,9 +455,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> tuple[np.ndarray, list[np.ndarray] | None]:
         """Return the rows that each member learns, (members, n), and those it holds out."""
         if not self.early_stopping:
-            return np.tile(np.arange(len(data.weight)), (self.n_members, 1)), None
+            return np.tile(np.arange(len(data.weight)), (self._n_members, 1)), None
         return hold_out(
-            data.X, data.y, self.validation_fraction, self.n_members, rng,
+            data.X, data.y, self.validation_fraction, self._n_members, rng,
             stratify=data.y.ndim == 1, shared=self._shares_fold,
         )  # fmt: skip
 

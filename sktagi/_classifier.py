@@ -279,7 +279,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,
@@ -846,10 +846,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             return Softmax(n_classes, scale)
         is_probit = coding == "one_of_k" or not is_number
         order = None
-        if n_classes > 2 and self.n_members > 1:
+        if n_classes > 2 and self._n_members > 1:
             # The first member has the paper's tree. The same trees wherever rows are learned.
             rng = np.random.RandomState(0)
-            others = [rng.permutation(n_classes) for _ in range(self.n_members - 1)]
+            others = [rng.permutation(n_classes) for _ in range(self._n_members - 1)]
             order = np.stack([np.arange(n_classes), *others])
         return ClassTree(n_classes, scale, is_probit, order)
 

@@ -38,9 +38,10 @@ def check_params(params: dict[str, Any]) -> None:
     n_jobs = params["n_jobs"]
     if not (n_jobs is None or (_is_int(n_jobs, -(10**6)) and n_jobs != 0)):
         _refuse("n_jobs", n_jobs, "None or an integer that is not 0 (-1: all cores)")
-    for name, lowest in (("n_iter_no_change", 1), ("n_members", 1)):
-        if not _is_int(params[name], lowest):
-            _refuse(name, params[name], f"an integer >= {lowest}")
+    if not _is_int(params["n_iter_no_change"], 1):
+        _refuse("n_iter_no_change", params["n_iter_no_change"], "an integer >= 1")
+    if not (_is_str(params["n_members"], "auto") or _is_int(params["n_members"], 1)):
+        _refuse("n_members", params["n_members"], "an integer >= 1 or 'auto'")
     if not (_is_str(params["batch_size"], "auto") or _is_int(params["batch_size"], 1)):
         _refuse("batch_size", params["batch_size"], "an integer >= 1 or 'auto'")
     sigma_v = params["sigma_v"]

@@ -280,7 +280,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         cv: Any = None,
         n_iter_no_change: int = 20,
         tol: float = 1e-4,
-        n_members: int = 10,
+        n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
         weight_gain: float = 1.0,

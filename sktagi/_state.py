@@ -109,6 +109,7 @@ def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
         state["_scaling"] = Scaling(state.pop("_x_moments"), state.pop("_y_moments", None))
     if version < 4 and "_net" in state:
         state["_dtype"] = state["_net"].dtype.name
+        state["_n_members"] = state["_net"].n_members
     return state
 
 

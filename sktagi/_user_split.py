@@ -100,7 +100,7 @@ class UserSplit(NamedTuple):
 
         ``X`` and ``y`` are as they were given: a splitter may look at the columns of a frame.
         """
-        n_members = estimator.n_members
+        n_members = estimator._n_members
         if data.n_validation:
             learned, held = np.split(np.arange(len(data.weight)), [data.n_to_learn])
             return np.tile(learned, (n_members, 1)), [held] * n_members

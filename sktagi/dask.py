@@ -117,11 +117,20 @@ def fit_shards(
         classes = distinct_labels(np.concatenate(labels))
 
     rng = check_rng(estimator.random_state)
+    n_members = estimator._choose_n_members(sum(weights.n_rows for weights, _ in contents))
+    estimator._n_members = n_members
     member_rngs = estimator._member_rngs(rng)
     estimator._split_seed = rng.randint(np.iinfo(np.int32).max)
     shards = [
         client.submit(
-            _shard, blocks[k], estimator, classes, scale, estimator._split_seed + k, pure=False
+            _shard,
+            blocks[k],
+            estimator,
+            n_members,
+            classes,
+            scale,
+            estimator._split_seed + k,
+            pure=False,
         )
         for k in filled
     ]
@@ -267,11 +276,14 @@ def _contents(block: Any, labelled: bool) -> tuple[_Weights, Any]:
     return weights, distinct_labels(np.asarray(as_labels(y)).ravel())
 
 
-def _shard(block: Any, estimator: BaseTAGI, classes: Any, scale: float, seed: int) -> _Shard:
+def _shard(
+    block: Any, estimator: BaseTAGI, n_members: int, classes: Any, scale: float, seed: int
+) -> _Shard:
     X, y, sample_weight = block
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight, dtype=np.float64) / scale
     estimator = clone(estimator)
+    estimator._n_members = n_members
     data = estimator._validate_rows(
         X, y, sample_weight, None, None, first=True, incremental=True, classes=classes
     )
@@ -389,6 +401,8 @@ def _answer(held: HeldOut | None, question: Any, given: Any) -> Any:
 class _Cluster:
     """Rows on the workers of a cluster, each shard learned from the same posterior."""
 
+    members_together = 10**9  # one exchange for all
+
     def __init__(
         self,
         client: Any,
@@ -414,9 +428,15 @@ class _Cluster:
         """Forget in the next epoch as it is planned after ``done`` epochs."""
         self._left = self.settings.forgetting_left(done)
 
+    def begin(self) -> None:
+        """Do nothing: learners on workers last for an epoch."""
+
     def members(self, numbers: np.ndarray) -> _Cluster:
         """Return itself: members learn side by side on the workers."""
         return self
+
+    def take_over(self, part: Any, numbers: np.ndarray) -> None:
+        """Do nothing: there are no parts."""
 
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out."""

@@ -45,7 +45,7 @@ VARYING_PATIENCE = 0.5
 # A race between kinds: after so many epochs, those with less weight than this are left behind. In
 # the end, a kind with less weight than LIGHTEST is left out.
 RACE_EPOCHS = 10
-LEAST_IN_RACE = 0.01
+LEAST_IN_RACE = 0.05
 LIGHTEST = 0.005
 EPOCHS_AT_ONCE = 10  # in other processes
 TRUST = 0.75  # in the noise of a row beside others, when means are learned
@@ -115,6 +115,10 @@ class Source(Protocol):
 
     holds_out: bool  # whether there are rows to validate with
     best_iter: np.ndarray | None  # (members,): the best epoch of earlier training
+    members_together: int  # that learn side by side; the same for any number of processes
+
+    def begin(self) -> None:
+        """Begin training: others may have written to the network since the last time."""
 
     def epoch(self, net: Network, active: np.ndarray, *, validate: bool, learn: bool) -> Epoch:
         """Begin an epoch: validate ``net``, the posterior of the active members, then learn."""
@@ -130,6 +134,9 @@ class Source(Protocol):
 
     def members(self, numbers: np.ndarray) -> Source:
         """Return the source of some members."""
+
+    def take_over(self, part: Source, numbers: np.ndarray) -> None:
+        """Go on where the source of some members has ended."""
 
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out, and what speaks for them."""
@@ -226,9 +233,8 @@ def train(
     """
     history = History() if history is None else history
     before = history.n_iter
-    n_parts = -(-n_jobs // len(sources))
     kinds = zip(net.networks, sources, strict=True)
-    runs = [Run(kind, source, plan, n_parts, continued, before) for kind, source in kinds]
+    runs = [Run(kind, source, plan, continued, before) for kind, source in kinds]
     history.posterior = lambda: _posterior(net, runs)
     until_race = RACE_EPOCHS if isinstance(net, Mixture) and not before else 0
     with Jobs(n_jobs) as jobs:
@@ -236,7 +242,7 @@ def train(
             while not (history.stopped or all(run.is_over for run in runs)):
                 parts = [part for run in runs for part in run.parts]
                 if n_jobs > 1:
-                    jobs.advance(parts, min(EPOCHS_AT_ONCE, until_race or EPOCHS_AT_ONCE))
+                    jobs.advance(parts, until_race or EPOCHS_AT_ONCE)
                 else:
                     for part in parts:
                         part.validate()
@@ -321,13 +327,12 @@ class Run:
         net: Network,
         source: Source,
         plan: Plan,
-        n_parts: int,
         continued: bool,
         before: int,
     ):
         self.net, self.source = net, source
-        n = net.n_members
-        size = -(-n // n_parts)
+        source.begin()
+        n, size = net.n_members, source.members_together
         self.numbers = [np.arange(k, min(k + size, n)) for k in range(0, n, size)]
         if len(self.numbers) == 1:
             self.parts = [Part(net, source, plan, continued, before)]
@@ -370,6 +375,7 @@ class Run:
         for numbers, part in zip(self.numbers, self.parts, strict=True):
             if part.best is not self.net:
                 self.net.assign(part.best, numbers, np.arange(len(numbers)))
+            self.source.take_over(part.source, numbers)
         if self.holds_out:
             self.source.best_iter = self.best_iter()
 
@@ -400,7 +406,8 @@ class Part:
         self.train_scores: list[np.ndarray] = []  # of the members that learn, each epoch
         self.validation_scores: list[np.ndarray] = []  # of all members
         self.is_over = plan.max_iter == 0
-        self._epoch: Epoch | None = None
+        self._epoch: Epoch | None = None  # that is validated and not yet learned
+        self._is_validated = False
         self._goes_on = np.ones(net.n_members, dtype=bool)
 
     @property
@@ -431,10 +438,11 @@ class Part:
 
         A cluster is asked for that and for the next epoch in one exchange.
         """
-        if self.is_over:
+        if self.is_over or self._is_validated:
             return
         learn = self.n_iter < self.plan.max_iter
         validate = self.stopping is not None and (self.continued or self.n_iter > 0)
+        self._is_validated = True
         self.source.anneal(self.before + self.n_iter)
         self._epoch = self.source.epoch(self.current, self.active, validate=validate, learn=learn)
         self._goes_on = np.ones(len(self.active), dtype=bool)
@@ -451,21 +459,22 @@ class Part:
         """Learn an epoch."""
         if self.is_over:
             return
-        assert self._epoch is not None
+        if self._epoch is None:  # it was validated in another process
+            self.source.anneal(self.before + self.n_iter)
+            self._epoch = self.source.epoch(self.current, self.active, validate=False, learn=True)
         self.current, scores = self._epoch.learned(self._goes_on)
         self.active = self.active[self._goes_on]
         self.train_scores.append(scores)
-        self._epoch = None
+        self._epoch, self._is_validated = None, False
         if self.stopping is None and self.n_iter == self.plan.max_iter:
             self.is_over = True
 
     def advance(self, n_epochs: int) -> None:
-        """Learn some epochs."""
+        """Learn some epochs, and validate the last."""
         for _ in range(n_epochs):
             self.validate()
             self.learn()
-        if self.n_iter == self.plan.max_iter:
-            self.validate()
+        self.validate()
 
 
 class EarlyStopping:
@@ -514,6 +523,8 @@ class InMemory:
     out. ``rngs`` shuffle the rows of each member in each epoch; None keeps their order.
     """
 
+    members_together = 5
+
     def __init__(
         self,
         data: Rows,
@@ -534,6 +545,10 @@ class InMemory:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_learner": None}  # its arrays are made again
+
+    def begin(self) -> None:
+        """Begin training: a learner of earlier epochs does not know of the best posterior."""
+        self._learner = None
 
     def epoch(
         self, net: Network, active: np.ndarray, *, validate: bool, learn: bool
@@ -559,6 +574,12 @@ class InMemory:
         part = InMemory(self.data, self.order[numbers], validation, self.settings, rngs)
         part.best_iter = None if self.best_iter is None else self.best_iter[numbers]
         return part
+
+    def take_over(self, part: Source, numbers: np.ndarray) -> None:
+        """Go on where the source of some members has ended: their generators have moved on."""
+        if self.rngs is not None and isinstance(part, InMemory) and part.rngs is not None:
+            for number, rng in zip(numbers, part.rngs, strict=True):
+                self.rngs[number] = rng
 
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out, and what speaks for them."""
