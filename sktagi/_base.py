@@ -64,10 +64,11 @@ AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 SINGLE_PRECISION_ROWS = 1000  # from which on unlike members learn in single precision
+FEW_COLUMNS = 128  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
-AUTO_EPOCHS = 20, 60
-ROW_VISITS = 300_000  # epochs are planned so that a member learns so many rows, if it can
+AUTO_EPOCHS = 10, 60
+ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
 
 class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
@@ -482,7 +483,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """Return the epochs that are planned for so many rows."""
         if not isinstance(self.max_iter, str):
             return int(self.max_iter)
-        return int(np.clip(ROW_VISITS // n_rows, *AUTO_EPOCHS))
+        fewest, most = AUTO_EPOCHS
+        return int(np.clip(most * np.cbrt(ROWS_FOR_MOST_EPOCHS / n_rows), fewest, most))
 
     def _plan(self, n_rows: int) -> Plan:
         return Plan(self._n_epochs(n_rows), self.n_iter_no_change, self.tol)
@@ -660,6 +662,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
         X, y = self._validate_X_y(known_frame(X), y, reset=first)
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
+        if first and sparse.issparse(X) and X.shape[1] <= FEW_COLUMNS:
+            X = X.toarray()  # products with few columns are quicker than a look at each entry
         dtype = X.dtype if first else self._dtype
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
