@@ -6,8 +6,9 @@ The shortest complete use of :class:`~sktagi.TAGIRegressor`: fit, predict a mean
 draw both. Nothing is tuned.
 
 **What to see.** The band holds the data where there are data. Beyond them, left of -4 and right of
-4, it opens: there the network itself is unsure. It does not open enough: the true function changes
-direction where there are no data, and leaves the band near -5 and 5.
+4, it opens: there the networks themselves are unsure, and kinds of networks disagree. Here the true
+function stays inside, though it changes direction where there are no data. Nothing guarantees that:
+with other draws of the data it leaves the band beyond -5 or 5.
 
 ``python examples/plot_toy.py [picture.png]``
 """

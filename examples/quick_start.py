@@ -3,7 +3,7 @@ Quick start
 ===========
 
 Fit :class:`~sktagi.TAGIRegressor` to a bundled data set and compare it with scikit-learn's
-``MLPRegressor``: the same network, but with a standard deviation for every prediction.
+``MLPRegressor``, which has no standard deviations of its own.
 """
 
 import numpy as np
