@@ -5,10 +5,10 @@ Looking at a fit
 Six pictures that say whether to trust a regressor, and one for a classifier. All are Displays as
 in scikit-learn: ``from_estimator`` predicts and draws, ``ax=`` says where.
 
-**What to see.** 87 % of the targets of these test rows lie inside their 90 % intervals, somewhat fewer
-where the prediction is small or large, but not fewer than chance explains. (Over five splits it is
-90 %: see ``quick_start.py``.) The standard deviation ranges from 31 to 77; errors are larger, on
-average, where it is larger.
+**What to see.** 87 % of the targets of these test rows lie inside their 90 % intervals, somewhat
+fewer where the prediction is small or large, but not fewer than chance explains. (Over five splits
+it is 90 %: see ``quick_start.py``.) The standard deviation ranges from 31 to 77; errors are larger,
+on average, where it is larger.
 """
 
 import matplotlib.pyplot as plt
@@ -59,9 +59,9 @@ plt.show()
 
 # %%
 # The course of training, of the kind of network that is best in each epoch: each member keeps the
-# epoch at which its own validation rows are most likely. The step is where the second part of training begins: every member goes back
-# to its best epoch, and rows then count as their noise says. And the probabilities of one flower,
-# which might be one of two species.
+# epoch at which its own validation rows are most likely. The step is where the second part of
+# training begins: every member goes back to its best epoch, and rows then count as their noise
+# says. And the probabilities of one flower, which might be one of two species.
 X, y = load_iris(return_X_y=True)
 classifier = TAGIClassifier(random_state=0).fit(X, y)
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), constrained_layout=True)

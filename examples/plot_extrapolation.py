@@ -7,7 +7,7 @@ paper says of its toy problem: y = x³ plus noise of standard deviation 3, 20 po
 and 20 to decide when to stop. Several networks from different prior draws, each with other rows
 held out, agree where there are data and differ where there are none: the standard deviation of
 their mixture shows it. The settings below were picked because they show the effect; with the
-defaults there is hardly any, since one network's standard deviation already grows about as much.
+defaults it is smaller, since one network's standard deviation already grows more.
 
 **What to see.** At x = ±6 the standard deviation of one network is two to three times that inside
 the data, that of ten networks four to six times. Yet the true function leaves the band of three
