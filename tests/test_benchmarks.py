@@ -27,6 +27,7 @@ from benchmarks import (  # noqa: E402
     class_streams,
     classes_methods,
     classes_rows,
+    defaults,
     distribution_rows,
     floors,
     methods,
@@ -39,6 +40,7 @@ from benchmarks.data import _from_openml, load_uci  # noqa: E402
 from benchmarks.harness import Progress  # noqa: E402
 from benchmarks.methods import SIGMA_V_GRID  # noqa: E402
 from benchmarks.published import PAPER  # noqa: E402
+from sktagi import TAGIRegressor  # noqa: E402
 
 UCI_OPTIONS = ["--sets", "boston", "yacht", "--splits", "2", "--methods", "default", "paper"]
 
@@ -479,6 +481,32 @@ def test_distribution_prints_tables_and_says_which_goals_are_met(tmp_path, monke
 
     with pytest.raises(SystemExit, match="the case inner needs --data"):
         main(["distribution", "--cases", "inner", "--out", str(out)])
+
+
+def test_defaults_compare_variants_and_leave_the_package_as_it_is(data, tmp_path, capsys):
+    variants = ["default", "max_iter=20", "without linear", "no whitening", "not calibrated"]
+    command = ["defaults", "--data", str(data), "--sets", "boston", "--splits", "1",
+               "--out", str(tmp_path / "defaults.jsonl"), "--variants", *variants]  # fmt: skip
+    before = [vars(where).get(name) for where, name, _ in defaults.INSIDE.values()]
+    main(command)
+    rows = rows_below(capsys.readouterr().out, "variant")
+    assert list(rows) == variants
+    assert rows["default"][:2] == ["1.000", "+0.000"]
+    found = {r["job"]["inside"] or str(r["job"]["params"]): r["result"]
+             for r in records(tmp_path / "defaults.jsonl")}  # fmt: skip
+    assert len({result["log_likelihood"] for result in found.values()}) == len(variants)
+    assert found["not calibrated"]["rmse"] == found["{}"]["rmse"]
+    assert before == [vars(where).get(name) for where, name, _ in defaults.INSIDE.values()]
+
+
+@pytest.mark.parametrize("name", ["linear", "smooth", "pieces"])
+def test_a_kind_that_is_left_out_of_a_comparison_is_not_learned(name):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(60, 2))
+    with defaults.replaced(f"without {name}"):
+        model = TAGIRegressor(n_members=2, max_iter=1, random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.kinds_
+    assert name not in model.kinds_
 
 
 def test_inner_rows_are_not_among_the_test_rows_of_their_split(data, tmp_path):
