@@ -18,7 +18,9 @@ def fit(
     net, data, order, settings, *, validation=None, max_iter=1, patience=10**6, rngs=None, **others
 ):
     source = InMemory(data, np.atleast_2d(order), validation, settings, rngs)
-    return train(net, source, Plan(max_iter, patience, 0.0), **others)
+    trained, _, history = train(net, [source], Plan(max_iter, patience, 0.0), **others)
+    assert trained is net
+    return history
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -335,7 +337,8 @@ def fit_both(data, plan, *, varies=True, members=2, **others):
         calibrate(net, data, validation, start)
         finished.append(net.copy())
 
-    history = fit_epochs(net, source, plan, finish, varies=varies, **others)
+    fitted, history = fit_epochs(net, [source], plan, finish, varies=varies, **others)
+    assert fitted is net
     return net, history, finished, source
 
 
@@ -440,7 +443,7 @@ def test_an_interrupt_while_finishing_keeps_what_was_there_before(time):
         if len(seen) == time:
             raise KeyboardInterrupt
 
-    history = fit_epochs(net, source, Plan(20, 10**6), finish, varies=True)
+    _, history = fit_epochs(net, [source], Plan(20, 10**6), finish, varies=True)
     assert history.interrupted
     assert len(seen) == time
     assert history.n_iter == (14 if time == 1 else 20)
