@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import of_layers
 
 from sktagi import TAGIClassifier, TAGIRegressor
 
@@ -16,7 +17,7 @@ GRID = {
     "dtype": [np.float32, np.float64],
     "standardize": [True, False],
     "batch_inference": ["joint", "independent"],
-    "hidden_layer_sizes": [(), (20,), (20, 20)],
+    "hidden_layer_sizes": [(), (20,), (20, 20), "auto"],
 }
 
 
@@ -25,7 +26,7 @@ def corners():
     ends = {name: [v[0], v[-1]] for name, v in GRID.items()}
     ends["sigma_v"] = [1e-6, 1e6, "auto"]
     ends["batch_size"] = [1, 1000]
-    ends["hidden_layer_sizes"] = [(20,)]
+    ends["hidden_layer_sizes"] = [(20,), "auto"]
     return [dict(zip(ends, v, strict=True)) for v in itertools.product(*ends.values())]
 
 
@@ -39,8 +40,8 @@ def label(case):
 
 
 def parameters(model):
-    means = [*model.coefs_, *model.intercepts_]
-    variances = [*model.coef_vars_, *model.intercept_vars_]
+    means = of_layers(model.coefs_) + of_layers(model.intercepts_)
+    variances = of_layers(model.coef_vars_) + of_layers(model.intercept_vars_)
     return means, variances
 
 
