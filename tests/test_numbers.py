@@ -127,6 +127,45 @@ def test_classifier_in_between(case):
     assert_sound_classification(model, X)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("x_scale", [1e-8, 1e8])
+@pytest.mark.parametrize("y_scale", [1e-8, 1e8])
+def test_the_default_with_many_rows_which_are_learned_in_single_precision(
+    dtype, standardize, x_scale, y_scale
+):
+    case = {"x_scale": x_scale, "y_scale": y_scale, "dtype": dtype}
+    X, y = make_rows(case, n=1200)
+    params = {"standardize": standardize, "max_iter": 2, "n_members": 1, "random_state": 0}
+    model = TAGIRegressor(**params).fit(X, y)
+    assert_sound_regression(model, X)
+    assert_sound_regression(model.partial_fit(X[:64], y[:64]), X)
+    labels = np.digitize(y / y_scale, [-0.5, 0.5])
+    assert_sound_classification(TAGIClassifier(**params).fit(X, labels), X)
+
+
+@pytest.mark.parametrize("n", [100, 1200])
+@pytest.mark.parametrize(
+    ("x_scale", "y_scale"), [(1e-60, 1.0), (1e60, 1.0), (1.0, 1e-60), (1.0, 1e60)]
+)
+def test_units_beyond_single_precision_change_nothing(n, x_scale, y_scale):
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float64}, n=n)
+    params = {"max_iter": 2, "n_members": 1, "random_state": 0}
+    expected = TAGIRegressor(**params).fit(X, y).predict(X, return_std=True)
+    model = TAGIRegressor(**params).fit(X * x_scale, y * y_scale)
+    found = np.array(model.predict(X * x_scale, return_std=True)) / y_scale
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e60])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_an_outlier_among_many_inputs(size, standardize):
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float64}, n=1200)
+    X[7, 1] = size
+    params = {"standardize": standardize, "max_iter": 2, "n_members": 1, "random_state": 0}
+    assert_sound_regression(TAGIRegressor(**params).fit(X, y), X)
+
+
 STREAMS = [c for c in random_cases(120, seed=2) if c["batch_size"] <= 50]
 
 
