@@ -33,6 +33,7 @@ PRIOR_ROWS = 1.0
 N_STEPS = 50  # of the search for weights, at most
 TAILS = 4.0  # degrees of freedom of errors
 PRECISION = 1e-4  # of a weight
+SAME_SCALE = 0.99  # of squared errors, from one step to the next
 HALF_LIFE = 500.0  # rows of a stream after which errors count half
 LEAST_STEP = 0.01  # of a coefficient
 
@@ -247,14 +248,16 @@ def _least_error(error: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.
     w, gram, total = np.full(n_kinds, 1 / n_kinds), np.zeros((n_kinds, n_kinds)), weight.sum()
     if not n_rows:
         return w, gram, 0.0
-    share = weight
+    share, scale = weight, np.inf
     for _ in range(N_STEPS):
         left = np.square(w @ error)
-        share = weight * _share(left, share @ left / total)
+        before, scale = scale, share @ left / total
+        share = weight * _share(left, scale)
         gram = (error * share) @ error.T
         new = _weights_of(gram / total, n_rows)
         moved, w = np.abs(new - w).max(), new
-        if moved < PRECISION:
+        # As long as the scale falls, outliers are still found, though weights may not move yet.
+        if moved < PRECISION and scale >= SAME_SCALE * before:
             break
     return w, gram * (n_rows / total), float(n_rows)
 
