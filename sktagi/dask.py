@@ -418,6 +418,9 @@ class _Cluster:
         """Return itself: members learn side by side on the workers."""
         return self
 
+    def end(self, parts: Sequence[Any]) -> None:
+        """Do nothing: workers keep nothing of an epoch."""
+
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out."""
         parts = self.client.map(_held_out_kinds, self.shards, networks=networks, pure=False)

@@ -131,6 +131,9 @@ class Source(Protocol):
     def members(self, numbers: np.ndarray) -> Source:
         """Return the source of some members."""
 
+    def end(self, parts: Sequence[Any]) -> None:
+        """Go on, if training does, where the sources of all members have ended."""
+
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out, and what speaks for them."""
 
@@ -372,6 +375,7 @@ class Run:
                 self.net.assign(part.best, numbers, np.arange(len(numbers)))
         if self.holds_out:
             self.source.best_iter = self.best_iter()
+        self.source.end([part.source for part in self.parts])
 
     def train_score(self, number: int) -> float:
         """Return the mean score of the members that learned in an epoch, or the last one."""
@@ -559,6 +563,12 @@ class InMemory:
         part = InMemory(self.data, self.order[numbers], validation, self.settings, rngs)
         part.best_iter = None if self.best_iter is None else self.best_iter[numbers]
         return part
+
+    def end(self, parts: Sequence[InMemory]) -> None:
+        """Go on with the generators of the parts; the network is written to by others now."""
+        self._learner = None
+        if self.rngs is not None:
+            self.rngs = [rng for part in parts for rng in part.rngs or ()]
 
     def weights(self, networks: Sequence[Network]) -> tuple[np.ndarray, Evidence | None]:
         """Return the weights of kinds, by the rows held out, and what speaks for them."""
