@@ -429,7 +429,19 @@ def test_equal_weights_of_any_size_are_no_weights(estimator):
     np.testing.assert_allclose(predictions(weighted, X), plain, rtol=1e-6)
 
 
-def test_a_row_of_weight_two_is_nearly_the_row_twice():
+@both
+def test_a_row_of_weight_two_is_the_row_twice_in_the_same_batch(estimator):
+    X, y = data_for(estimator, 100)
+    counts = np.random.default_rng(7).integers(1, 3, size=100)
+    params = {"batch_size": 10**6, "shuffle": False}
+    weighted = quick(estimator, **params).fit(X, y, sample_weight=counts)
+    copies = quick(estimator, **params).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    np.testing.assert_allclose(predictions(weighted, X), predictions(copies, X), atol=1e-6)
+    plain = quick(estimator, **params).fit(X, y)
+    assert np.abs(predictions(plain, X) - predictions(copies, X)).max() > 1e-3
+
+
+def test_a_row_of_weight_two_is_nearly_the_row_twice_in_other_batches():
     """Batches and held-out rows differ, the data do not."""
     X, y = make_rows(200)
     X_new, y_new = make_rows(1000, seed=1)
