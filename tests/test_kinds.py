@@ -237,6 +237,20 @@ def test_rows_that_come_after_a_fit_are_learned_and_reweight_the_kinds():
     assert model.n_samples_seen_ == 1800
 
 
+@pytest.mark.parametrize("sigma_v", ["auto", "constant", 0.1])
+def test_a_stream_goes_on_where_one_kind_has_all_the_weight(sigma_v):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X @ [1.0, 2.0, 3.0] + 1e-3 * rng.normal(size=300)
+    model = quick(max_iter=30, sigma_v=sigma_v).fit(X, y)
+    assert model.kinds_ == {"linear": 1.0}
+    before = model.log_likelihood(X, y)
+    model.partial_fit(X[:20], y[:20])
+    assert model.kinds_ == {"linear": 1.0}
+    assert model.log_likelihood(X, y) > before - 0.5
+    assert np.isfinite(model.recent_log_likelihood_)
+
+
 @both
 def test_a_warm_start_goes_on(estimator):
     X, y = data_for(estimator, 200)
