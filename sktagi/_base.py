@@ -370,10 +370,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         dtype = self._learning_dtype(n_rows, data.X.dtype)
         return self._draw_mixture(kinds, encodings, n_features, dtype, member_rngs)
 
-    @staticmethod
-    def _learning_dtype(n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
-        """Return the precision in which unlike members learn: of many rows it is single."""
-        return np.dtype(np.float32 if n_rows >= SINGLE_PRECISION_ROWS else dtype)
+    def _learning_dtype(self, n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
+        """Return the precision in which unlike members learn: of many rows it is single.
+
+        Numbers that are not standardised may be beyond that.
+        """
+        is_single = self.standardize and n_rows >= SINGLE_PRECISION_ROWS
+        return np.dtype(np.float32 if is_single else dtype)
 
     def _draw_mixture(
         self,
