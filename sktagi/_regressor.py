@@ -249,7 +249,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ((111,), (111,))
     >>> low, high = model.predict_interval(X_test, coverage=0.9).T
     >>> model.predict_dist(X_test[:1]).sf(200).round(1)  # probability of more than 200
-    array([0.9])
+    array([0.8])
     >>> -6 < model.log_likelihood(X_test, y_test) < -5
     True
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def fit_epochs(
     first = plan.before_noise() if varies else plan
     net, sources, history = train(net, sources, first, continued=continued, **told)
     if history.n_iter:
-        net, sources = _weighed(net, sources, LIGHTEST)
+        net, sources = _weighed(net, sources, history)
         _finish(net, finish, history)
     noise, calibration = net.noise_net, net.calibration
     left = plan.after_noise(history.n_iter)
@@ -92,23 +92,29 @@ def fit_epochs(
             return net, history
         net.calibration = net.noise_net = None  # of predictions, not of learning
         net, sources, history = train(net, sources, left, continued=True, history=history, **told)
-        net, sources = _weighed(net, sources, LIGHTEST)
+        net, sources = _weighed(net, sources, history)
         net.noise_net, net.calibration = noise, calibration
         _finish(net, finish, history)
     return net, history
 
 
 def _weighed(
-    net: Network | Mixture, sources: Sequence[Source], lightest: float
+    net: Network | Mixture, sources: Sequence[Source], history: History | None = None
 ) -> tuple[Network | Mixture, Sequence[Source]]:
-    """Return the mixture with the weights that rows held out speak for, and its sources."""
+    """Return the mixture with the weights that rows held out speak for, and its sources.
+
+    A ``history`` then has the best epochs of the kinds that are kept.
+    """
     if isinstance(net, Network):
         return net, sources
     weight, evidence = sources[0].weights(net.networks)
     net = replace(net, weight=weight, evidence=evidence)
-    kept = net.without(lightest)
+    kept = net.without(LIGHTEST)
     pairs = zip(net.names, sources, strict=True)
-    return kept, [source for name, source in pairs if name in kept.names]
+    sources = [source for name, source in pairs if name in kept.names]
+    if history is not None:
+        history.best_iter = _of_kinds([cast(np.ndarray, a.best_iter) for a in sources])
+    return kept, sources
 
 
 def _finish(net: Network | Mixture, finish: Finish, history: History) -> None:
@@ -188,7 +194,7 @@ def _posterior(net: Network | Mixture, runs: Sequence[Run]) -> Network | Mixture
         return best[0]
     names = [net.names[_place(net, run.net)] for run in runs]
     mixture = replace(net, networks=best, names=names)
-    return _weighed(mixture, [run.source for run in runs], LIGHTEST)[0]
+    return _weighed(mixture, [run.source for run in runs])[0]
 
 
 def _after_race(net: Network | Mixture, runs: Sequence[Run]) -> tuple[Network | Mixture, list[Run]]:
@@ -228,5 +234,8 @@ def _record(
 
 def _best_epochs(runs: Sequence[Run]) -> np.ndarray:
     """Return the best epochs of the members (members,); of several kinds (kinds, members)."""
-    best = [run.best_iter() for run in runs]
+    return _of_kinds([run.best_iter() for run in runs])
+
+
+def _of_kinds(best: Sequence[np.ndarray]) -> np.ndarray:
     return best[0] if len(best) == 1 else np.stack(best)

@@ -58,7 +58,7 @@ class TrainingCurveDisplay:
     >>> from sktagi import TAGIRegressor
     >>> from sktagi.plotting import TrainingCurveDisplay
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = TAGIRegressor(n_members=1, max_iter=10, random_state=0).fit(X, y)
+    >>> model = TAGIRegressor((50,), n_members=1, max_iter=10, random_state=0).fit(X, y)
     >>> display = TrainingCurveDisplay.from_estimator(model)
     >>> display.ax_.get_legend_handles_labels()[1]
     ['training rows', 'validation rows', 'best epoch']
