@@ -16,7 +16,6 @@ from scipy import stats
 from sklearn.datasets import load_diabetes
 
 from .data import UCI, digest, load_uci
-from .defaults import inner_split
 
 __all__ = ["LEVEL", "MAKERS", "MOST", "N_NEW", "TABLES", "Made", "inner_rows", "made_rows",
            "median", "n_splits", "outcome", "percent", "score", "table_digest",
@@ -110,6 +109,15 @@ def load_table(data: str | None, name: str):
 def n_splits(data: str | None, name: str) -> int:
     """How many standard splits a table has."""
     return len((load_uci if name in UCI else load_table)(data, name)[2])
+
+
+def inner_split(data: str | None, name: str, split: int):
+    """Nine tenths and one tenth of the training part of a standard split."""
+    X, y, tests = load_uci(data, name)
+    train = np.setdiff1d(np.arange(len(y)), tests[split])
+    order = np.random.RandomState(100 + split).permutation(train)
+    held = max(len(order) // 10, 30)
+    return X[order[held:]], y[order[held:]], X[order[:held]], y[order[:held]]
 
 
 def inner_rows(data: str | None, name: str, split: int, most: int = MOST_ROWS):

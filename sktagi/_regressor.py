@@ -53,13 +53,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or sequence of int, default=(50,)
-        Units in each hidden layer; ``()`` gives a linear model.
+    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
+        Units in each hidden layer; ``()`` gives a linear model. ``"auto"`` lets ``fit`` train
+        networks of several kinds, and mixes them as held-out rows say: see the notes, and
+        ``kinds_`` for their weights. In streams from scratch, with ``early_stopping=False`` and
+        with ``covariance_type="full"`` it is ``(50,)``.
 
     activation : str, default="relu"
-        ``"identity"``, ``"relu"``, ``"leaky_relu"``, ``"tanh"``, ``"logistic"`` or ``"softplus"``:
-        linearised at the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact
-        mean and variance of a rectified Gaussian instead.
+        Of the hidden units of explicit sizes, and where ``"auto"`` is ``(50,)``. ``"identity"``,
+        ``"relu"``, ``"leaky_relu"``, ``"tanh"``, ``"logistic"`` or ``"softplus"``: linearised at
+        the mean of each hidden unit, as in the paper. ``"relu_exact"`` uses the exact mean and
+        variance of a rectified Gaussian instead.
 
     sigma_v : float, "auto" or "constant", default="auto"
         Standard deviation of the observation noise, in units of the standardised target. A number
@@ -86,16 +90,20 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         parameters of each layer, and full covariances of the hidden units. ``"full"`` is for small
         networks: its cost grows with the square of a layer's parameters, at most 5000 of them.
 
-    max_iter : int, default=100
-        Epochs at most. 0 gives the prior predictive. If early stopping had the time to act and the
-        validation rows were still gaining at the end, ``fit`` gives a ``ConvergenceWarning``. With
-        ``sigma_v="auto"`` and early stopping, at most 70 % of them have constant noise.
+    max_iter : int or "auto", default="auto"
+        Epochs at most. 0 gives the prior predictive. ``"auto"`` is 60 for up to 1000 rows to learn
+        from; for more it falls with the cube root of their number, to 10 at least. If ``half_life``
+        is not ``"auto"``, early stopping had the time to act and the validation rows were still
+        gaining at the end, ``fit`` gives a ``ConvergenceWarning``.
+        With ``sigma_v="auto"`` and early stopping, at most 70 % of the epochs have constant noise.
 
     half_life : float, None or "auto", default="auto"
         Number of rows after which evidence counts half, in epochs as in streams. None never
-        forgets, as in the paper. ``"auto"`` with early stopping is the geometric mean of the number
-        of rows and the number of parameters of a network, and at least 8 batches; without it and
-        in streams 3 rows for each parameter.
+        forgets, as in the paper. ``"auto"`` with early stopping starts at half the geometric mean
+        of the number of rows and the number of parameters of a network, and at least 8 batches;
+        the rate of forgetting then falls in a straight line, to nothing when the epochs of
+        ``max_iter`` are over. Without early stopping and in streams it is 3 rows for each
+        parameter.
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
@@ -117,28 +125,37 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         ``partial_fit`` ignores it.
 
     n_iter_no_change : int, default=20
-        Epochs without a gain after which training stops. With ``sigma_v="auto"``, it has two parts:
-        with constant noise, until three quarters of this number bring no gain, and then, from the
-        best posterior on, with rows that count as their noise says, until half of it brings none.
+        Epochs without a gain after which a member stops, each kind of network on its own. With
+        ``sigma_v="auto"``, training has two parts: with constant noise, until three quarters of
+        this number bring no gain, and then, from the best posterior on, with rows that count as
+        their noise says, until half of it brings none.
 
     tol : float, default=1e-4
         The smallest gain in mean log-likelihood that counts.
 
-    n_members : int, default=10
-        Networks that are inferred side by side and mixed, each from a prior draw of its own and
-        with rows of its own held out, but for the first two, which share theirs: their
+    n_members : int or "auto", default="auto"
+        Networks, of each kind, that are inferred side by side and mixed, each from a prior draw of
+        its own and with rows of its own held out, but for the first two, which share theirs: their
         disagreement there is that at new rows. Members agree near the data and differ away from
-        it, where one network alone may be too sure.
+        it, where one network alone may be too sure. ``"auto"`` is 10 below 1000 rows and in streams
+        from scratch, else 5.
+
+    n_jobs : int or None, default=None
+        Processes in which ``fit`` trains kinds of networks, and members five at a time, with
+        joblib: -1 is one for each core, None is 1 unless ``joblib.parallel_config`` says otherwise,
+        which chooses the backend, too. The result is the same for any number. With callbacks of
+        scikit-learn, members learn in this process.
 
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
-        statistics in ``partial_fit``). Sparse features are scaled, not centred.
+        statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
+        than 128; fewer are learned as dense ones.
 
     weight_gain : float, default=1.0
         Factor of the prior variance of the weights, which is Xavier's ``2 / (n_in + n_out)``.
 
     bias_variance : float, default=0.01
-        Prior variance of the biases.
+        Prior variance of the biases, of explicit sizes; kinds of networks have 0.3.
 
     target_transform : {None, "log", "power"} or transformer, default=None
         Increasing map of the targets that the network learns; every prediction is in the units of
@@ -164,12 +181,19 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     Attributes
     ----------
-    coefs_, intercepts_ : list of ndarray
+    coefs_, intercepts_ : list of ndarray, or dict of such lists
         Posterior means of the weights, ``(n_in, n_out)``, and biases, ``(n_out,)``, of each layer;
-        with ``n_members > 1`` they have a leading axis of members.
+        with ``n_members > 1`` they have a leading axis of members. Of several kinds of networks, a
+        dict with a list for each, by its name; inputs of a first layer are then those that the kind
+        sees: whitened ones, or pieces.
 
-    coef_vars_, intercept_vars_ : list of ndarray
+    coef_vars_, intercept_vars_ : list of ndarray, or dict of such lists
         Posterior variances, in the same shapes.
+
+    kinds_ : dict of str to float, or to ndarray of shape (n_targets,)
+        Weights of the kinds of networks in the mixture, by their names; those that have none are
+        left out. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is ``"auto"``
+        and rows were held out.
 
     layer_covariances_ : list of ndarray
         Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of
@@ -184,16 +208,18 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     n_iter_ : int
         Epochs run by ``fit``; each call of ``partial_fit`` adds one.
 
-    best_iter_ : int, or ndarray of int of shape (n_members,)
-        The epoch whose posterior was kept.
+    best_iter_ : int, or ndarray of int of shape (n_members,) or (n_kinds, n_members)
+        The epoch whose posterior was kept, of each kind that learned to the end.
 
     train_scores_ : list of float
-        Mean log-likelihood of the training rows in each epoch, each batch before it was learned.
+        Mean log-likelihood of the training rows in each epoch, each batch before it was learned; of
+        several kinds, that of the one that is best on the validation rows after this epoch.
         With ``target_transform``, the mean log slope of all rows is added, so that it is in the
         units of y; to the validation scores, too.
 
     validation_scores_ : list of float, or None
-        Mean log-likelihood of the validation rows after each epoch; None without early stopping.
+        Mean log-likelihood of the validation rows after each epoch, of several kinds that of the
+        best one; None without early stopping.
         Where rows begin to count as their noise says, there is a step.
 
     prequential_log_likelihood_ : float
@@ -226,6 +252,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     Notes
     -----
+    With ``hidden_layer_sizes="auto"``, ``fit`` trains members of several kinds: linear; smooth (50
+    tanh units that see inputs whitened, that is, uncorrelated); pieces (50 tanh units that see each
+    input cut at its quantiles into up to eight; from 5000 rows on, two layers of 50 relu units);
+    deep (two layers of 50 relu units that see inputs whitened, from 1000 rows on). For more than
+    100 features they are linear, smooth and plain (50 relu units), and see inputs as they are. The
+    output of a member is the mean of its kinds, weighted so that rows held out have the smallest
+    errors (stacking). After 10 epochs kinds with less than 5 % of the weight are left behind. From
+    1000 rows on they learn in single precision. ``partial_fit`` after ``fit`` lets all kinds that
+    are left learn, and weighs them anew by their errors on rows before these are learned: a row
+    counts half 500 rows later.
+
     From scikit-learn 1.9 on, ``set_callbacks`` takes callbacks such as ``ProgressBar`` and
     ``ScoringMonitor``, to which each epoch of ``fit`` is a task. They see the estimator that
     ``fit`` would return if training ended there, with ``early_stopping`` the best so far, and may
@@ -252,6 +289,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     array([0.8])
     >>> -6 < model.log_likelihood(X_test, y_test) < -5
     True
+    >>> {name: round(weight, 1) for name, weight in model.kinds_.items()}
+    {'linear': 0.6, 'smooth': 0.2, 'pieces': 0.2}
     """
 
     _scales_targets = True
@@ -332,7 +371,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     ) -> Self:
         """Fit the network to rows X and targets y.
 
-        Ctrl-C ends training early: the estimator keeps what it has learned so far, with a warning.
+        Ctrl-C ends training early: the estimator keeps what it has learned so far, with a warning;
+        with several ``n_jobs``, up to the last tenth epoch.
 
         Parameters
         ----------

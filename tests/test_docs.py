@@ -32,7 +32,7 @@ def test_getting_started_runs():
     assert -6 < names["log_likelihood"] < -5
     assert names["proba"].shape == names["proba_std"].shape == (150, 3)
     assert names["stream"].n_samples_seen_ == 442
-    assert names["best"]["hidden_layer_sizes"] in [(50,), (50, 50)]
+    assert names["best"]["hidden_layer_sizes"] in ["auto", (50,), (50, 50)]
 
 
 def numbers_in(line: str) -> list[float]:

@@ -60,6 +60,15 @@ def test_band_follows_noise_that_varies_and_one_level_does_not(seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+def test_each_of_three_functions_is_won_by_the_kind_that_is_for_it(seed):
+    example = functions_of("plot_kinds.py")
+    for name, kind in (("lines", "linear"), ("waves", "smooth"), ("zigzags", "pieces")):
+        data = example["make_data"](name, seed)
+        weights = example["TAGIRegressor"](random_state=seed).fit(*data).kinds_
+        assert weights[kind] > 0.5, name
+
+
+@pytest.mark.parametrize("seed", [1, 2])
 def test_prices_by_their_logarithm_are_never_negative_and_more_likely(seed):
     example = functions_of("plot_skewed_target.py")
     scores = {name: example["compare"](m) for name, m in example["fit_both"](seed).items()}

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from sktagi.plotting import (  # noqa: E402  after the check for matplotlib
     EntropyDisplay,
     ErrorDisplay,
     IntervalCalibrationDisplay,
+    KindsDisplay,
     PredictionIntervalDisplay,
     TrainingCurveDisplay,
     VarianceDisplay,
@@ -490,6 +492,64 @@ def test_training_curves_need_epochs():
         TrainingCurveDisplay.from_estimator(TAGIRegressor())
 
 
+# Kinds of networks
+
+
+def unlike(X, y, **params):
+    return regressor(X, y, hidden_layer_sizes="auto", **params)
+
+
+def widths(bars):
+    return [bar.get_width() for bar in bars]
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_bars_are_the_weights_of_the_kinds_and_the_heaviest_is_on_top(in_pipeline):
+    X, y = many_features()
+    model = unlike(X, y)
+    estimator = make_pipeline(StandardScaler(), model).fit(X, y) if in_pipeline else model
+    weights = (estimator[-1] if in_pipeline else model).kinds_
+    display = KindsDisplay.from_estimator(estimator)
+    (bars,) = display.bars_
+    assert widths(bars) == sorted(weights.values(), reverse=True)
+    assert dict(zip(display.names_, widths(bars), strict=True)) == weights
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == display.names_
+    low, high = display.ax_.get_ylim()
+    assert low > high  # the first bar is the upper one
+    assert display.ax_.get_legend() is None
+
+
+def test_kinds_of_a_classifier_are_drawn_too():
+    X, y = many_features()
+    model = TAGIClassifier(**{**QUICK, "hidden_layer_sizes": "auto"}).fit(X, y > 0)
+    display = KindsDisplay.from_estimator(model, color="red")
+    assert sum(widths(display.bars_[0])) == pytest.approx(1)
+    assert display.bars_[0][0].get_facecolor() == (1, 0, 0, 1)
+
+
+def test_several_targets_have_a_bar_each_for_each_kind():
+    model = unlike(*many_features(targets=2))
+    display = KindsDisplay.from_estimator(model)
+    for target, bars in enumerate(display.bars_):
+        assert widths(bars) == [model.kinds_[name][target] for name in display.names_]
+    means = [model.kinds_[name].mean() for name in display.names_]
+    assert means == sorted(means, reverse=True)
+    drawn = [bar for bars in display.bars_ for bar in bars]
+    edges = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in drawn)
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in pairwise(edges))  # none is hidden
+    assert display.ax_.get_legend() is not None
+
+
+def test_members_that_are_alike_have_no_kinds_to_show():
+    X, y = many_features()
+    streamed = TAGIRegressor(n_members=1).partial_fit(X, y)
+    for model in (regressor(X, y), streamed, BayesianRidge().fit(X, y)):
+        with pytest.raises(ValueError, match=f"{type(model).__name__} has no kinds to show"):
+            KindsDisplay.from_estimator(model)
+    with pytest.raises(ValueError, match="not fitted"):
+        KindsDisplay.from_estimator(TAGIRegressor())
+
+
 # Parts of the variance
 
 
@@ -648,6 +708,7 @@ def all_displays(ax):
     yield lambda: ErrorDisplay.from_estimator(model, X, y, ax=ax)
     yield lambda: CoverageByGroupDisplay.from_estimator(model, X, y, ax=ax)
     yield lambda: TrainingCurveDisplay.from_estimator(model, ax=ax)
+    yield lambda: KindsDisplay.from_estimator(unlike(X, y), ax=ax)
     yield lambda: VarianceDisplay.from_estimator(model, X, ax=ax)
     yield lambda: ClassProbabilityDisplay.from_estimator(classifier, X, ax=ax)
     yield lambda: EntropyDisplay.from_estimator(classifier, X, ax=ax)

@@ -11,6 +11,7 @@ from ._entropy import EntropyDisplay
 from ._errors import ErrorDisplay
 from ._groups import CoverageByGroupDisplay
 from ._intervals import PredictionIntervalDisplay
+from ._kinds import KindsDisplay
 from ._training import TrainingCurveDisplay
 from ._variance import VarianceDisplay
 
@@ -21,6 +22,7 @@ __all__ = [
     "EntropyDisplay",
     "ErrorDisplay",
     "IntervalCalibrationDisplay",
+    "KindsDisplay",
     "PredictionIntervalDisplay",
     "TrainingCurveDisplay",
     "VarianceDisplay",

@@ -22,6 +22,8 @@ __all__ = ["TrainingCurveDisplay"]
 class TrainingCurveDisplay:
     """Log-likelihood of training and validation rows in each epoch, and the best epoch.
 
+    Of several kinds of networks, scores are those of the kind that is best in each epoch.
+
     Use :meth:`from_estimator` to create a display.
 
     Parameters
@@ -33,7 +35,8 @@ class TrainingCurveDisplay:
         Mean log-likelihood of the validation rows after each epoch.
 
     best_iter : int or array-like of int, default=None
-        The epoch whose posterior was kept, of each member.
+        The epoch whose posterior was kept, of each member; of several kinds of networks, of each
+        member of each kind.
 
     Attributes
     ----------
