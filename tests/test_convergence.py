@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi._convergence import CLEAR_GAIN, warn_if_still_gaining
-from sktagi.engine.training import History, Plan
+from sktagi.engine.runs import Plan
+from sktagi.engine.training import History
 
 
 def history(scores, **fields):

@@ -8,7 +8,9 @@ from scipy import optimize, stats
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.noise_network import draw_noise_network
 from sktagi.engine.predicting import predict_moments
-from sktagi.engine.training import EarlyStopping, History, InMemory, Plan, fit_epochs, train
+from sktagi.engine.runs import EarlyStopping, Plan
+from sktagi.engine.sources import InMemory
+from sktagi.engine.training import History, fit_epochs, train
 from sktagi.engine.tree import ClassTree
 
 from .test_learning import class_rows, learn, single_member, with_missing
