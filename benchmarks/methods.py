@@ -57,7 +57,7 @@ def hidden(name: str) -> tuple[int]:
 
 
 def default(name: str, seed: int, n_features: int) -> TAGIRegressor:
-    return TAGIRegressor(hidden(name), random_state=seed)
+    return TAGIRegressor(random_state=seed)
 
 
 def paper(name: str, seed: int, n_features: int) -> TAGIRegressor:

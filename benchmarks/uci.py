@@ -5,7 +5,8 @@
     python -m benchmarks uci --data FOLDER --methods all --jobs 2       and other estimators
     python -m benchmarks uci --sets yacht --splits 5                    some sets and splits
 
-One hidden layer of 50 units (protein 100); the seed of a fit is the number of its split. Prints
+The default chooses its networks; others have one hidden layer of 50 units (protein 100). The seed
+of a fit is the number of its split. Prints
 Markdown tables beside published results; the number after ± is the standard deviation over the
 splits. Methods:
 

@@ -54,8 +54,10 @@ from .engine.observations import ObservationModel
 from .engine.posterior import Network, draw_prior, full_prior
 from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
+from .engine.runs import Plan
+from .engine.sources import InMemory
 from .engine.streaming import learn_stream
-from .engine.training import Finish, History, InMemory, Plan, fit_epochs
+from .engine.training import Finish, History, fit_epochs
 
 __all__ = ["BaseTAGI"]
 
@@ -368,10 +370,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         dtype = self._learning_dtype(n_rows, data.X.dtype)
         return self._draw_mixture(kinds, encodings, n_features, dtype, member_rngs)
 
-    @staticmethod
-    def _learning_dtype(n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
-        """Return the precision in which unlike members learn: of many rows it is single."""
-        return np.dtype(np.float32 if n_rows >= SINGLE_PRECISION_ROWS else dtype)
+    def _learning_dtype(self, n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
+        """Return the precision in which unlike members learn: of many rows it is single.
+
+        Numbers that are not standardised may be beyond that.
+        """
+        is_single = self.standardize and n_rows >= SINGLE_PRECISION_ROWS
+        return np.dtype(np.float32 if is_single else dtype)
 
     def _draw_mixture(
         self,
@@ -546,7 +551,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 on_epoch=on_epoch, on_epoch_begin=tasks.begin_epoch,
                 n_jobs=1 if tasks.are_watched else self._n_jobs(),
             )  # fmt: skip
-            progress.close(history)
+            progress.close(history, net)
         self._warn_if_interrupted(history, stacklevel=6)
         if all(setting.n_epochs is None for setting in settings):
             warn_if_still_gaining(history, plan, stacklevel=6)

@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .engine.training import History, Plan
+from .engine.runs import Plan
+from .engine.training import History
 
 __all__ = ["warn_if_still_gaining"]
 

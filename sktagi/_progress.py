@@ -6,6 +6,8 @@ import shutil
 import sys
 import time
 
+from .engine.mixture import Mixture
+from .engine.posterior import Network
 from .engine.training import History
 
 __all__ = ["Progress"]
@@ -42,7 +44,8 @@ class Progress:
             self.shown = time.perf_counter()
             self._write(self._parts(history))
 
-    def close(self, history: History) -> None:
+    def close(self, history: History, net: Network | Mixture) -> None:
+        """Write the last line, with the weights of the kinds if there are several."""
         if not self.verbose:
             return
         reason = "all epochs done"
@@ -59,6 +62,9 @@ class Progress:
         }
         if history.best_iter is not None:
             parts["kept"] = f"kept epoch {_range(history)}"
+        if isinstance(net, Mixture):
+            shares = zip(net.names, net.weight.mean(axis=(1, 2)), strict=True)
+            parts["kinds"] = ", ".join(f"{name} {share:.0%}" for name, share in shares)
         self._write(parts, last=True)
 
     def __enter__(self) -> Progress:

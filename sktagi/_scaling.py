@@ -175,6 +175,9 @@ class Moments:
     def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Write standardised values into ``out``; without statistics, the values themselves."""
         # In float64 before it is rounded: a large mean does not swallow the spread.
+        if out.dtype.itemsize < values.dtype.itemsize:  # units may be beyond single precision
+            np.divide(values - self.mean, self.scale, out=out, casting="same_kind")
+            return out
         np.subtract(values, self.mean, out=out, casting="same_kind")
         np.divide(out, self.scale, out=out, casting="same_kind")
         return out

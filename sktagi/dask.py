@@ -34,7 +34,8 @@ from .engine.noise_network import NoiseNetwork
 from .engine.posterior import Network
 from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
-from .engine.training import TRUST, History, fit_epochs
+from .engine.sources import TRUST
+from .engine.training import History, fit_epochs
 
 __all__ = ["fit_shards"]
 
@@ -163,7 +164,7 @@ def fit_shards(
                 fitted._calibrate(net, held, cluster.settings, n_rows, history.n_iter)
 
         net, history = fit_epochs(net, clusters, plan, finish, varies=varies, on_epoch=progress)
-        progress.close(history)
+        progress.close(history, net)
     fitted._warn_if_interrupted(history, stacklevel=3)
     if cluster.settings.n_epochs is None:
         warn_if_still_gaining(history, plan, stacklevel=3)

@@ -50,6 +50,11 @@ def random_layers(sizes, seed=0, members=None, dtype=np.float64):
     return layers
 
 
+def of_layers(found):
+    """Arrays of all layers in one list; of unlike members they are in a dict, by their kinds."""
+    return [a for kind in found.values() for a in kind] if isinstance(found, dict) else list(found)
+
+
 def member(layers, index):
     return copy_layers(layer.members(index) for layer in layers)
 

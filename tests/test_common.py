@@ -66,7 +66,7 @@ def test_get_params_round_trip(estimator):
         "half_life": None,
         "early_stopping": False, "validation_fraction": 0.3, "n_iter_no_change": 4, "tol": 0.0,
         "cv": 3,
-        "n_members": 3, "standardize": False, "weight_gain": 0.5, "bias_variance": 0.2,
+        "n_members": 3, "n_jobs": 2, "standardize": False, "weight_gain": 0.5, "bias_variance": 0.2,
         "shuffle": False, "random_state": 5, "warm_start": True, "verbose": 1,
     }  # fmt: skip
     if estimator is TAGIClassifier:

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi._convergence import CLEAR_GAIN, warn_if_still_gaining
-from sktagi.engine.training import History, Plan
+from sktagi.engine.runs import Plan
+from sktagi.engine.training import History
 
 
 def history(scores, **fields):
@@ -80,16 +81,28 @@ def slow(n=300):
     return X, X @ np.arange(5) + 0.1 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
-def test_a_fit_that_is_cut_short_warns_once_and_at_the_call_of_fit(estimator):
+@pytest.mark.parametrize(
+    ("estimator", "hidden_layer_sizes"),
+    [(TAGIRegressor, (50,)), (TAGIRegressor, "auto"), (TAGIClassifier, (50,))],
+)
+def test_a_fit_that_is_cut_short_warns_once_and_at_the_call_of_fit(estimator, hidden_layer_sizes):
     X, y = slow()
-    params = {"max_iter": 6, "n_iter_no_change": 5, "random_state": 0}
+    params = {"hidden_layer_sizes": hidden_layer_sizes, "half_life": 300.0}
+    params |= {"max_iter": 6, "n_iter_no_change": 5, "random_state": 0}
     if estimator is TAGIClassifier:
         y = y > 0
     with pytest.warns(ConvergenceWarning, match="increase max_iter") as found:
         estimator(**params).fit(X, y)
     assert len(found) == 1
     assert found[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("hidden_layer_sizes", [(50,), "auto"])
+def test_forgetting_that_ends_with_the_epochs_that_are_planned_gains_to_the_end(hidden_layer_sizes):
+    model = TAGIRegressor(hidden_layer_sizes, max_iter=6, n_iter_no_change=5, random_state=0)
+    model.fit(*slow())
+    assert model.validation_scores_[-1] > model.validation_scores_[-6] + CLEAR_GAIN
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
     model = TAGIRegressor(**{**PARAMS, "n_members": 2}, max_iter=3, early_stopping=False).fit(X, y)
     given = [model._validate_rows(X, y, w, None, None, first=False) for w in (None, 1 + y**2)]
     for data, start in product(given, (None, model._draw_noise_network(model._net))):
-        rows = model._prepare(data, model._net)
+        rows = model._prepare(data, model._net.dtype)
         # Which rows each member holds out: of the first shard, of the second, of all.
         first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
         everything = [np.append(a, 100 + b) for a, b in zip(first, second, strict=True)]
@@ -336,7 +336,9 @@ def test_shards_of_classes_are_calibrated_as_all_their_rows_together(client):
     X, y = make_rows(300)
     y = np.digitize(y, [1.0, 2.0])
     model = TAGIClassifier(**{**PARAMS, "n_members": 2}, max_iter=3, early_stopping=False).fit(X, y)
-    rows = model._prepare(model._validate_rows(X, y, None, None, None, first=False), model._net)
+    rows = model._prepare(
+        model._validate_rows(X, y, None, None, None, first=False), model._net.dtype
+    )
     first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
     everything = [np.append(a, 100 + b) for a, b in zip(first, second, strict=True)]
     cuts = (slice(0, 100), first), (slice(100, 300), second)

@@ -367,9 +367,9 @@ def test_pictures_are_drawn_and_labelled(example, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     fit_epochs = _base.fit_epochs
 
-    def one_epoch(net, source, plan, finish, **kwargs):
+    def one_epoch(net, sources, plan, finish, **kwargs):
         plan = plan._replace(max_iter=min(plan.max_iter, 1))
-        return fit_epochs(net, source, plan, finish, **kwargs)
+        return fit_epochs(net, sources, plan, finish, **kwargs)
 
     monkeypatch.setattr(_base, "fit_epochs", one_epoch)
     monkeypatch.setattr("sys.argv", [str(example)])

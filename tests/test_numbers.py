@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import of_layers
 
 from sktagi import TAGIClassifier, TAGIRegressor
 
@@ -16,7 +17,7 @@ GRID = {
     "dtype": [np.float32, np.float64],
     "standardize": [True, False],
     "batch_inference": ["joint", "independent"],
-    "hidden_layer_sizes": [(), (20,), (20, 20)],
+    "hidden_layer_sizes": [(), (20,), (20, 20), "auto"],
 }
 
 
@@ -25,7 +26,7 @@ def corners():
     ends = {name: [v[0], v[-1]] for name, v in GRID.items()}
     ends["sigma_v"] = [1e-6, 1e6, "auto"]
     ends["batch_size"] = [1, 1000]
-    ends["hidden_layer_sizes"] = [(20,)]
+    ends["hidden_layer_sizes"] = [(20,), "auto"]
     return [dict(zip(ends, v, strict=True)) for v in itertools.product(*ends.values())]
 
 
@@ -39,8 +40,8 @@ def label(case):
 
 
 def parameters(model):
-    means = [*model.coefs_, *model.intercepts_]
-    variances = [*model.coef_vars_, *model.intercept_vars_]
+    means = of_layers(model.coefs_) + of_layers(model.intercepts_)
+    variances = of_layers(model.coef_vars_) + of_layers(model.intercept_vars_)
     return means, variances
 
 
@@ -124,6 +125,45 @@ def test_classifier_in_between(case):
     labels = np.digitize(y, [-0.5, 0.5])
     model = TAGIClassifier(**settings(case, early_stopping=False, half_life=None)).fit(X, labels)
     assert_sound_classification(model, X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("x_scale", [1e-8, 1e8])
+@pytest.mark.parametrize("y_scale", [1e-8, 1e8])
+def test_the_default_with_many_rows_which_are_learned_in_single_precision(
+    dtype, standardize, x_scale, y_scale
+):
+    case = {"x_scale": x_scale, "y_scale": y_scale, "dtype": dtype}
+    X, y = make_rows(case, n=1200)
+    params = {"standardize": standardize, "max_iter": 2, "n_members": 1, "random_state": 0}
+    model = TAGIRegressor(**params).fit(X, y)
+    assert_sound_regression(model, X)
+    assert_sound_regression(model.partial_fit(X[:64], y[:64]), X)
+    labels = np.digitize(y / y_scale, [-0.5, 0.5])
+    assert_sound_classification(TAGIClassifier(**params).fit(X, labels), X)
+
+
+@pytest.mark.parametrize("n", [100, 1200])
+@pytest.mark.parametrize(
+    ("x_scale", "y_scale"), [(1e-60, 1.0), (1e60, 1.0), (1.0, 1e-60), (1.0, 1e60)]
+)
+def test_units_beyond_single_precision_change_nothing(n, x_scale, y_scale):
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float64}, n=n)
+    params = {"max_iter": 2, "n_members": 1, "random_state": 0}
+    expected = TAGIRegressor(**params).fit(X, y).predict(X, return_std=True)
+    model = TAGIRegressor(**params).fit(X * x_scale, y * y_scale)
+    found = np.array(model.predict(X * x_scale, return_std=True)) / y_scale
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e60])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_an_outlier_among_many_inputs(size, standardize):
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float64}, n=1200)
+    X[7, 1] = size
+    params = {"standardize": standardize, "max_iter": 2, "n_members": 1, "random_state": 0}
+    assert_sound_regression(TAGIRegressor(**params).fit(X, y), X)
 
 
 STREAMS = [c for c in random_cases(120, seed=2) if c["batch_size"] <= 50]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import of_layers
 from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import Binarizer, PowerTransformer
 
@@ -14,7 +15,7 @@ NOT_BOOL = [0, 1, "True", None, NAN, []]
 
 WRONG = {
     "hidden_layer_sizes": [
-        0, -3, True, 2.0, NAN, None, "50", "ab", (0,), (5, -1), (5, 2.5), (5, True), (NAN,),
+        0, -3, True, 2.0, NAN, None, "50", "Auto", (0,), (5, -1), (5, 2.5), (5, True), (NAN,),
         [[3, 4]], np.array([3.0]), {"a": 1}, (5, "5"), (5, None), {5}, {5: 5},
     ],
     "activation": ["sigmoid", "", None, 1, True, np.tanh, ["relu"], "ReLU"],
@@ -22,7 +23,7 @@ WRONG = {
     "batch_size": [*NOT_INT, 0, "all"],
     "batch_inference": ["sum", "", None, True, 0, ["joint"]],
     "covariance_type": ["tied", "Full", "", None, True, 0, ["full"]],
-    "max_iter": NOT_INT,
+    "max_iter": [*NOT_INT, "all"],
     "half_life": [*NOT_POSITIVE, "never", False],
     "early_stopping": [*NOT_BOOL, "auto"],
     "validation_fraction": [True, False, 0, 1, 0.0, 1.0, -0.1, 1.1, NAN, INF, "0.1", None],
@@ -30,6 +31,7 @@ WRONG = {
     "n_iter_no_change": [*NOT_INT, 0],
     "tol": [True, -1e-9, NAN, INF, "0", None],
     "n_members": [*NOT_INT, 0],
+    "n_jobs": [0, True, 2.0, 2.5, NAN, INF, "3", "all", [2]],
     "standardize": NOT_BOOL,
     "weight_gain": [*NOT_POSITIVE, None],
     "bias_variance": [*NOT_POSITIVE, None],
@@ -111,7 +113,9 @@ GOOD = [
     {"hidden_layer_sizes": 3}, {"hidden_layer_sizes": [3, 2]}, {"hidden_layer_sizes": ()},
     {"hidden_layer_sizes": []}, {"hidden_layer_sizes": np.array([3, 2])},
     {"hidden_layer_sizes": np.int32(3)}, {"hidden_layer_sizes": (np.int64(3), 1)},
-    {"hidden_layer_sizes": range(1, 3)}, {"sigma_v": 1}, {"sigma_v": np.float32(0.5)},
+    {"hidden_layer_sizes": range(1, 3)}, {"hidden_layer_sizes": "auto"}, {"max_iter": "auto"},
+    {"n_jobs": None}, {"n_jobs": 1}, {"n_jobs": np.int64(1)}, {"sigma_v": 1},
+    {"sigma_v": np.float32(0.5)},
     {"sigma_v": np.int64(1)}, {"batch_size": 1}, {"batch_size": 10**9},
     {"batch_size": np.int64(5)}, {"batch_inference": "independent"}, {"covariance_type": "full"},
     {"max_iter": 0},
@@ -131,7 +135,7 @@ QUICK = {"hidden_layer_sizes": (3,), "max_iter": 2, "n_members": 1, "random_stat
 def test_accepts_at_the_edge(estimator, params):
     model = estimator(**{**QUICK, **params}).fit(X, Y)
     assert np.isfinite(model.log_likelihood(X, Y))
-    assert all((v > 0).all() for v in model.coef_vars_)
+    assert all((v > 0).all() for v in of_layers(model.coef_vars_))
 
 
 @pytest.mark.parametrize(

@@ -630,10 +630,11 @@ def test_interrupted_fit_keeps_what_was_learned_and_warns(monkeypatch):
 
 def test_interrupted_fit_with_early_stopping_keeps_the_best_epoch(monkeypatch):
     X, y = make_data()
-    expected = quick(max_iter=3, sigma_v="constant").fit(X, y)
+    params = {"sigma_v": "constant", "half_life": 200.0}  # not that of the planned epochs
+    expected = quick(max_iter=3, **params).fit(X, y)
     interrupt(monkeypatch, "learn", good=3)
     with pytest.warns(UserWarning, match="interrupted"):
-        model = quick(max_iter=9, sigma_v="constant").fit(X, y)
+        model = quick(max_iter=9, **params).fit(X, y)
     assert_same_posterior(model, expected, rtol=0)
     assert len(model.validation_scores_) == len(model.train_scores_) == 3
 

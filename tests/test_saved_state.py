@@ -4,6 +4,9 @@
 scikit-learn 1.6: a pickle, protocol 4, of the estimators in ``NAMES``, the rows they were given
 and what they predicted then. All were fitted to rows 0 to 129, "streamed" and "merged" to a part of
 them, and then learned the rest by ``partial_fit``; "merged" in two shards.
+
+``data/state_version_3.pkl`` holds the same kinds of estimators, made by the last version whose
+members were all alike (state version 3), without what they predicted after a warm fit.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 
 from sktagi.merging import fork, merge
@@ -25,11 +29,16 @@ LEARNED, MORE, NEW = slice(0, 130), slice(130, 150), slice(150, 156)
 each = pytest.mark.parametrize("name", NAMES)
 
 
-@pytest.fixture
-def saved() -> dict:
+def load(version) -> dict:
+    path = Path(__file__).parent / "data" / f"state_version_{version}.pkl"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)
-        return pickle.loads((Path(__file__).parent / "data" / "state_version_1.pkl").read_bytes())
+        return pickle.loads(path.read_bytes())
+
+
+@pytest.fixture
+def saved() -> dict:
+    return load(1)
 
 
 def rows(saved, name, part):
@@ -142,3 +151,58 @@ def test_saved_again_it_stays_the_same(saved, name):
         np.testing.assert_array_equal(values, before[quantity])
     again.partial_fit(rows(saved, name, MORE), answers(saved, name, MORE))
     assert_predicts(again, saved, name, "after partial_fit")
+
+
+# Version 3: nothing is found in another way since
+
+
+@pytest.fixture
+def recent() -> dict:
+    return load(3)
+
+
+def assert_predicts_all(model, recent, name, when):
+    found, expected = predictions(model, rows(recent, name, NEW)), recent["expected"][name][when]
+    assert found.keys() == expected.keys()
+    for quantity, values in expected.items():
+        assert found[quantity].dtype == values.dtype
+        tolerance = 1e-4 if name == "float32" else 1e-9
+        np.testing.assert_allclose(found[quantity], values, rtol=tolerance, err_msg=quantity)
+
+
+@each
+def test_all_that_version_3_predicts_stays(recent, name):
+    model = recent["estimators"][name]
+    assert_predicts_all(model, recent, name, "predictions")
+    assert_predicts_all(pickle.loads(pickle.dumps(model)), recent, name, "predictions")
+
+
+@each
+def test_streams_and_merges_of_version_3_go_on(recent, name):
+    model = recent["estimators"][name]
+    if name != "full":
+        start = model if name == "merged" else fork(model)
+        parts = slice(130, 140), slice(140, 150)
+        merged = merge([
+            deepcopy(start).partial_fit(rows(recent, name, part), answers(recent, name, part))
+            for part in parts
+        ])  # fmt: skip
+        assert_predicts_all(merged, recent, name, "after a merge")
+    model.partial_fit(rows(recent, name, MORE), answers(recent, name, MORE))
+    assert_predicts_all(model, recent, name, "after partial_fit")
+
+
+@each
+@pytest.mark.parametrize("version", [1, 3])
+def test_loaded_estimators_have_the_parameters_of_today(name, version):
+    saved = load(version)
+    model = saved["estimators"][name]
+    assert set(model.get_params()) == set(type(model)().get_params())
+    assert model.n_jobs is None
+    assert model.hidden_layer_sizes != "auto"
+    assert "hidden_layer_sizes" in repr(model)
+    warm = model.set_params(warm_start=True, max_iter=1)
+    warm.fit(rows(saved, name, LEARNED), answers(saved, name, LEARNED))
+    assert not hasattr(warm, "kinds_")
+    again = clone(model).fit(rows(saved, name, LEARNED), answers(saved, name, LEARNED))
+    assert again.n_iter_ == 1

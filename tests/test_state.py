@@ -112,6 +112,8 @@ def test_state_holds_no_private_classes(estimator):
 def fitted(kind):
     X, y = make_rows(200)
     params = {"hidden_layer_sizes": (5,), "n_members": 2, "max_iter": 3, "random_state": 0}
+    if kind == "kinds":
+        params["hidden_layer_sizes"] = "auto"
     if kind == "classifier":
         return TAGIClassifier(**params, probit_scale=0.5).fit(X, y)
     Y = np.column_stack([X[:, 0], X[:, 1] ** 2])
@@ -138,18 +140,25 @@ def assert_equal_values(mine, theirs):
         assert mine == theirs or mine is theirs
 
 
-@pytest.mark.parametrize("kind", ["regressor", "full", "classifier"])
+@pytest.mark.parametrize("kind", ["regressor", "full", "kinds", "classifier"])
 def test_plain_values_there_and_back(kind):
     """All that there is of a state, calibrated and with targets that were not observed."""
     model = fitted(kind)
     state = model.__getstate__()
-    assert state["_state_version"] == STATE_VERSION == 3
+    assert state["_state_version"] == STATE_VERSION == 4
     assert state["_saved_by"] == __version__
     restored = from_plain(state, "model")
     assert set(restored) == set(vars(model))
     for name, value in vars(model).items():
         assert type(restored[name]) is type(value)
     assert_equal_values(to_plain(restored), state)
+    if kind == "kinds":
+        networks = state["_net"]["networks"]
+        assert state["_net"]["sktagi"] == "Mixture"
+        assert state["_net"]["evidence"]["sktagi"] == "Evidence"
+        encodings = {n["encoding"]["sktagi"] for n in networks if n["encoding"] is not None}
+        assert encodings == {"Pieces", "Whitening"}
+        return
     net, saved = model._net, state["_net"]
     layer = "FullLayer" if kind == "full" else "Layer"
     assert [part["sktagi"] for part in saved["layers"]] == [layer, layer]

@@ -166,7 +166,7 @@ def test_partial_fit_continues_a_fit(estimator):
 
 def test_prior_of_a_stream_is_the_prior_of_fit():
     X, y = make_stream()
-    prior = TAGIRegressor(max_iter=0, random_state=3).fit(X, y)
+    prior = TAGIRegressor((50,), max_iter=0, random_state=3).fit(X, y)
     tiny = TAGIRegressor(random_state=3).partial_fit(X, y, sample_weight=np.full(60, 1e-12))
     for mine, theirs in zip(tiny.coefs_, prior.coefs_, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)

@@ -34,9 +34,14 @@ def make_rows(n=1000, seed=0):
     return X, truth(X) + noise_of(X) * rng.normal(size=n)
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    return quick().fit(*make_rows())
+HALF_LIFE = 280.0  # rows: as many as (20,) has parameters, times those there are, rooted
+
+
+@pytest.fixture(scope="module", params=["alike", "kinds"])
+def fitted(request):
+    if request.param == "alike":
+        return quick(half_life=HALF_LIFE).fit(*make_rows())
+    return quick(hidden_layer_sizes="auto", max_iter="auto").fit(*make_rows())
 
 
 NEW = make_rows(3000, seed=1)
@@ -139,7 +144,7 @@ def test_a_target_that_is_not_always_observed_has_its_noise_too():
     X, y = make_rows(800)
     Y = np.column_stack([y, y])
     Y[::3, 0] = np.nan
-    model = quick().fit(X, Y)
+    model = quick(hidden_layer_sizes="auto", max_iter="auto").fit(X, Y)
     _, aleatoric = model.predict_variance(NEW[0])
     for values in aleatoric.T:
         assert np.corrcoef(np.log(values), np.log(noise_of(NEW[0])))[0, 1] > 0.8

@@ -11,10 +11,12 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``messages``      from observations to outputs, Eq. 14: independent, joint, guarded
 ``noise``         sigma_v: learned, or searched on held-out rows; ``noise_network`` of each row
 ``inputs``        uncertain inputs, Eq. 7 and 18
+``encoding``      what the first layer sees of the inputs: in pieces, or whitened
 ``full``          full covariances, Eq. 3-6 and 10-16
 ``rows``          rows and batches of them; ``sparse`` ones; ``keys`` find copies
 ``learning``      one pass over rows
-``training``      epochs, early stopping; ``streaming`` rows that come once
+``training``      epochs, early stopping, in several ``jobs``; ``streaming`` rows that come once
+``kinds``         networks that are tried for a table; ``mixture`` of them, and their weights
 ``predicting``    moments of the outputs
 ``held_out``      rows that members hold out, as these predict them
 ``calibration``   how sure a mixture should be; ``shape`` of errors that are not Gaussian

@@ -31,6 +31,7 @@ MOST_ROWS = 20_000  # that quantiles and correlations are found from
 # MORE_RIDGE more: what few rows say of small variances is chance.
 RIDGE = 1e-3
 MORE_RIDGE = 0.1
+ROUNDING = 1e-12  # a spread below, relative to the mean, is none
 
 
 class Encoding(Protocol):
@@ -198,7 +199,8 @@ def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
     mean = weight @ inputs / total
     centred = inputs - mean
     cov = (centred * weight[:, None]).T @ centred / total
-    cov[np.diag_indices_from(cov)] += np.diag(cov) == 0  # a constant input stays as it is
+    constant = np.sqrt(np.diag(cov)) <= ROUNDING * np.abs(mean)  # such an input stays as it is
+    cov[np.diag_indices_from(cov)] += constant
     ridge = RIDGE + MORE_RIDGE * min(1.0, inputs.shape[1] / total)
     variances, vectors = np.linalg.eigh((1 - ridge) * cov + ridge * np.eye(len(cov)))
     matrix = (vectors / np.sqrt(np.maximum(variances, ridge))) @ vectors.T
@@ -207,5 +209,7 @@ def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
 
 def _some_rows(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return float64 rows and weights, not too many: those at equal distances."""
+    if not weight.all():
+        x, weight = x[weight > 0], weight[weight > 0]
     step = max(1, len(x) // MOST_ROWS)
     return x[::step].astype(np.float64), weight[::step].astype(np.float64)

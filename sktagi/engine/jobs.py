@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from .fast import threads_for_layers
 
 if TYPE_CHECKING:
-    from .training import Part
+    from .runs import Part
 
 __all__ = ["Jobs"]
 

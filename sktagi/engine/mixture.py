@@ -33,6 +33,7 @@ PRIOR_ROWS = 1.0
 N_STEPS = 50  # of the search for weights, at most
 TAILS = 4.0  # degrees of freedom of errors
 PRECISION = 1e-4  # of a weight
+SAME_SCALE = 0.99  # of squared errors, from one step to the next
 HALF_LIFE = 500.0  # rows of a stream after which errors count half
 LEAST_STEP = 0.01  # of a coefficient
 
@@ -200,12 +201,12 @@ def best_weights(held: Sequence[HeldOutKinds]) -> tuple[np.ndarray, Evidence | N
     if not isinstance(held[0].outputs, Gaussian):
         return _most_likely(held)[:, None, None], None
     error = np.concatenate([one.rows.y.T - one.mu_z for one in held], axis=-1)
-    weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
+    count = weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
     ratio = [one.rows.noise_ratio for one in held if one.rows.noise_ratio is not None]
     if ratio:
         weight = weight / np.concatenate(ratio).T
     weight = np.broadcast_to(weight, error.shape[1:])
-    found = [_least_error(error[:, k], weight[k]) for k in range(error.shape[1])]
+    found = [_least_error(error[:, k], weight[k], count) for k in range(error.shape[1])]
     weights, grams, totals = (np.stack(values) for values in zip(*found, strict=True))
     return weights.T[..., None], Evidence(grams, totals)
 
@@ -234,29 +235,33 @@ def reweighted(net: Mixture, error: np.ndarray, weight: np.ndarray) -> tuple[np.
     return weights, Evidence(gram, total)
 
 
-def _least_error(error: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _least_error(
+    error: np.ndarray, weight: np.ndarray, count: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weights (n_kinds,) with which errors (n_kinds, rows) are smallest.
 
     That is the most likely mean if errors have Student's distribution (EM): large ones count less,
-    or a few outliers would choose. Also returns the sums of products of errors, and the weight of
-    the rows.
+    or a few outliers would choose. Rows are as many as their ``count`` says, and weigh less if
+    they have more noise. Also returns the sums of products of errors, and the number of rows.
     """
     known = ~np.isnan(error[0])
-    error, weight = error[:, known], weight[known]
-    n_kinds, n_rows = error.shape
+    error, weight, n_rows = error[:, known], weight[known], float(count[known].sum())
+    n_kinds = len(error)
     w, gram, total = np.full(n_kinds, 1 / n_kinds), np.zeros((n_kinds, n_kinds)), weight.sum()
     if not n_rows:
         return w, gram, 0.0
-    share = weight
+    share, scale = weight, np.inf
     for _ in range(N_STEPS):
         left = np.square(w @ error)
-        share = weight * _share(left, share @ left / total)
+        before, scale = scale, share @ left / total
+        share = weight * _share(left, scale)
         gram = (error * share) @ error.T
         new = _weights_of(gram / total, n_rows)
         moved, w = np.abs(new - w).max(), new
-        if moved < PRECISION:
+        # As long as the scale falls, outliers are still found, though weights may not move yet.
+        if moved < PRECISION and scale >= SAME_SCALE * before:
             break
-    return w, gram * (n_rows / total), float(n_rows)
+    return w, gram * (n_rows / total), n_rows
 
 
 def _share(squares: np.ndarray, scale: float) -> np.ndarray:

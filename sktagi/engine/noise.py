@@ -144,11 +144,11 @@ def trust(n_rows: np.ndarray) -> np.ndarray:
 
 
 def trusted_noise(found: np.ndarray, learned: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
-    """Return the noise (..., n_noise, 1) that ``n_rows`` (n_noise,) rows held out have ``found``.
+    """Return the noise (..., n_noise, 1) that ``n_rows`` (..., n_noise) held-out rows ``found``.
 
     Of few rows little is trusted, and the noise stays near what was ``learned``.
     """
-    share = trust(n_rows)[:, None]
+    share = trust(n_rows)[..., None]
     return np.exp(share * np.log(found) + (1 - share) * np.log(learned))
 
 

@@ -57,7 +57,7 @@ def learn_stream(net: Network | Mixture, data: Rows, settings: Sequence[Settings
     order = np.arange(n_rows)[None].repeat(net.n_members, axis=0)
     has_slope = net.outputs.has_slope
     batch_size = settings[0].batch_size
-    unlike = len(net.networks) > 1
+    unlike = isinstance(net, Mixture)  # of one kind, too, if no other has any weight
     learners = [
         Learner(kind, setting, records=noise is not None or has_slope or unlike)
         for kind, setting in zip(net.networks, settings, strict=True)

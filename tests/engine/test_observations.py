@@ -20,8 +20,8 @@ from sktagi.engine.passes import backward, forward
 from sktagi.engine.posterior import full_prior
 from sktagi.engine.predicting import predict_moments
 from sktagi.engine.rows import Rows
-from sktagi.engine.training import validate
 from sktagi.engine.tree import ClassTree
+from sktagi.engine.validation import validate
 
 # --------------------------------------------------------------------------------- the density
 

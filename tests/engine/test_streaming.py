@@ -63,7 +63,7 @@ def test_a_stream_is_learned_as_the_same_rows_by_a_learner(dtype):
     data = make_rows(50, 3, dtype=dtype)
     streamed = make_network([3, 5, 1], members=2, learn_noise=True, dtype=dtype)
     expected = streamed.copy()
-    found = learn_stream(streamed, data, SETTINGS)
+    found = learn_stream(streamed, data, [SETTINGS])
     scores = Learner(expected, SETTINGS).learn(data, all_rows(expected, 50))
     np.testing.assert_array_equal(found, scores)
     assert_same_posterior(streamed, expected, 0)
@@ -75,7 +75,7 @@ def test_a_noise_network_of_constant_noise_does_not_change_what_means_learn():
     plain, watched = (make_network([3, 5, 1], members=2, learn_noise=True) for _ in range(2))
     watched.noise_net = draw_noise_network(3, 1, np.float64, 0)
     np.testing.assert_array_equal(
-        learn_stream(plain, data, SETTINGS), learn_stream(watched, data, SETTINGS)
+        learn_stream(plain, data, [SETTINGS]), learn_stream(watched, data, [SETTINGS])
     )
     assert_same_posterior(plain, watched, 0)
 
@@ -90,7 +90,7 @@ def test_means_learn_with_constant_noise():
     net.noise_net.bounds[0], net.noise_net.bounds[1] = -2, 2
     assert np.ptp(net.noise_net.ratio(data.x)) > 0.1
     expected = net.copy()
-    found = learn_stream(net, data, SETTINGS)
+    found = learn_stream(net, data, [SETTINGS])
     scores = Learner(expected, SETTINGS).learn(data, all_rows(expected, 50))
     np.testing.assert_array_equal(found, scores)
     assert_same_posterior(net, expected, 0)
@@ -110,7 +110,7 @@ def stream(seed, slope, n=1500, chunk=50):
     seen = []
     for start in range(0, n, chunk):
         part = slice(start, start + chunk)
-        learn_stream(net, Rows(with_ones(x[part]), y[part], np.ones(chunk)), Settings(chunk))
+        learn_stream(net, Rows(with_ones(x[part]), y[part], np.ones(chunk)), [Settings(chunk)])
         seen.append(net.noise_net.exponent.ravel().copy())
     return net, np.array(seen)
 
@@ -180,7 +180,7 @@ def test_each_target_of_a_stream_has_noise_of_its_own():
         for _ in range(30):
             x = rng.uniform(-1.5, 1.5, size=(50, 2))
             y = x + 0.3 * np.column_stack([np.exp(x[:, 0]), np.ones(50)]) * rng.normal(size=(50, 2))
-            learn_stream(net, Rows(with_ones(x), y, np.ones(50)), Settings(50))
+            learn_stream(net, Rows(with_ones(x), y, np.ones(50)), [Settings(50)])
         assert net.noise_net.exponent[0] > 0
         log_ratio = net.noise_net.log_ratio(NEW_X)
         assert np.corrcoef(log_ratio[0], NEW_X[:, 0])[0, 1] > 0.95
@@ -203,7 +203,7 @@ def test_exponents_are_scored_by_errors_with_variances_as_they_are_reported(temp
     error = data.y[:, 0] - mu.mean(axis=0)
     var = temperature * var.mean(axis=0) + spread * mu.var(axis=0)
     assert (np.abs(error) < 6 * np.sqrt(var + 0.6)).all()  # no outlier
-    learn_stream(net, data, Settings(40))
+    learn_stream(net, data, [Settings(40)])
     constant, at_zero = (
         stats.norm.logpdf(error, 0, np.sqrt(var + 0.6 * factor)) @ data.weight
         for factor in (1, np.exp(0.4))
@@ -226,7 +226,7 @@ def test_the_noise_network_forgets_as_fast_as_the_means_or_faster(half_life, mon
         return Learner(learned, settings, **others)
 
     monkeypatch.setattr(streaming, "Learner", spy)
-    learn_stream(net, make_rows(40, 3), Settings(40, True, half_life))
+    learn_stream(net, make_rows(40, 3), [Settings(40, True, half_life)])
     of_noise = {None: None, 100.0: 100.0, 1e9: 10.0 * n_parameters}[half_life]
     assert found == [half_life, of_noise]
 
@@ -236,7 +236,7 @@ def test_the_noise_network_of_before_stays_as_it_was():
     net = make_network([3, 5, 1], members=2, learn_noise=True)
     net.noise_net = old = draw_noise_network(3, 1, np.float64, 0)
     before = old.copy()
-    learn_stream(net, data, SETTINGS)
+    learn_stream(net, data, [SETTINGS])
     assert net.noise_net is not old
     assert_same_posterior(old.net, before.net, 0)
     for name in ("exponent", "level", "bounds", "scores"):
@@ -250,10 +250,10 @@ def test_rows_are_judged_before_they_are_learned():
     y = np.exp(2 * x[:, :1]) * np.random.default_rng(1).normal(size=(200, 1))
     net = make_network([2, 5, 1], learn_noise=True, sigma_v=1.0)
     net.noise_net = draw_noise_network(2, 1, np.float64, 0)
-    learn_stream(net, Rows(x, y, np.ones(200)), Settings(50))
+    learn_stream(net, Rows(x, y, np.ones(200)), [Settings(50)])
     np.testing.assert_array_equal(net.noise_net.scores, 0)
     assert np.ptp(mean_outputs(net.noise_net.net, x)) > 0.1
-    learn_stream(net, Rows(x, y, np.ones(200)), Settings(50))
+    learn_stream(net, Rows(x, y, np.ones(200)), [Settings(50)])
     assert net.noise_net.scores.max() > 4
     assert (net.noise_net.scores[0] == 0).all()  # gains over constant noise
 
@@ -263,7 +263,7 @@ def test_a_target_that_is_not_observed_teaches_no_noise():
     data.y[:, 1] = np.nan
     net = make_network([3, 5, 2], learn_noise=True)
     net.noise_net = draw_noise_network(3, 2, np.float64, 0)
-    learn_stream(net, data, SETTINGS)
+    learn_stream(net, data, [SETTINGS])
     outputs = mean_outputs(net.noise_net.net, data.x)
     assert np.ptp(outputs[:, 0]) > 0
     np.testing.assert_array_equal(outputs[:, 1], 0)
@@ -279,7 +279,7 @@ def test_an_outlier_teaches_no_more_than_one_of_six_standard_deviations(size):
         data.y[5] = outlier
         net = make_network([3, 5, 1], learn_noise=True, sigma_v=1.0)
         net.noise_net = draw_noise_network(3, 1, np.float64, 0)
-        learn_stream(net, data, Settings(64))
+        learn_stream(net, data, [Settings(64)])
         outputs.append(mean_outputs(net.noise_net.net, data.x))
     np.testing.assert_allclose(*outputs, rtol=1e-6, atol=1e-9)
     assert np.abs(outputs[0]).max() < 3
@@ -291,7 +291,7 @@ def test_a_noise_network_that_would_break_is_kept_as_it_was():
     net.noise_net = old = draw_noise_network(3, 1, np.float64, 0)
     old.net.layers[0].var[...] = np.inf
     with np.errstate(all="ignore"):
-        learn_stream(net, data, SETTINGS)
+        learn_stream(net, data, [SETTINGS])
     assert net.noise_net is old
 
 
@@ -306,7 +306,7 @@ def test_a_calibrated_scale_fades_as_new_rows_teach_the_noise():
     scales = [4.0]
     for start in range(0, 400, 100):
         rows = data.take(np.arange(start, start + 100))
-        learn_stream(net, rows, SETTINGS)
+        learn_stream(net, rows, [SETTINGS])
         scales.append(net.calibration.noise_scale.item())
     assert (np.diff(scales) < 0).all()
     assert 1 <= scales[-1] < 1.2
@@ -315,5 +315,5 @@ def test_a_calibrated_scale_fades_as_new_rows_teach_the_noise():
 def test_a_noise_that_is_given_keeps_its_scale():
     net = make_network([3, 5, 1])
     net.calibration = Calibration(1.0, np.full((1, 1), 4.0), gaussian_shape(1))
-    learn_stream(net, make_rows(100, 3), SETTINGS)
+    learn_stream(net, make_rows(100, 3), [SETTINGS])
     assert net.calibration.noise_scale.item() == 4.0

@@ -8,7 +8,9 @@ from scipy import optimize, stats
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.noise_network import draw_noise_network
 from sktagi.engine.predicting import predict_moments
-from sktagi.engine.training import EarlyStopping, History, InMemory, Plan, fit_epochs, train
+from sktagi.engine.runs import EarlyStopping, Plan
+from sktagi.engine.sources import InMemory
+from sktagi.engine.training import History, fit_epochs, train
 from sktagi.engine.tree import ClassTree
 
 from .test_learning import class_rows, learn, single_member, with_missing
@@ -18,7 +20,9 @@ def fit(
     net, data, order, settings, *, validation=None, max_iter=1, patience=10**6, rngs=None, **others
 ):
     source = InMemory(data, np.atleast_2d(order), validation, settings, rngs)
-    return train(net, source, Plan(max_iter, patience, 0.0), **others)
+    trained, _, history = train(net, [source], Plan(max_iter, patience, 0.0), **others)
+    assert trained is net
+    return history
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -268,6 +272,35 @@ def test_a_member_stops_after_some_updates_without_a_gain_of_tol():
         np.testing.assert_array_equal(stopping.best.layers[0].mu[member], expected.layers[0].mu[0])
 
 
+def test_training_goes_on_as_with_a_source_of_its_own():
+    """What the first training leaves in the network is known to the second, and nothing else."""
+    data, order = make_rows(60, 3, noise=1.0), np.tile(np.arange(40), (2, 1))
+    validation, settings = [np.arange(40, 60)] * 2, Settings(8)
+    found = []
+    for n_sources in (1, 2):
+        net = make_network([3, 8, 1], members=2, sigma_v=0.2)
+        sources = [InMemory(data, order, validation, settings, None) for _ in range(n_sources)]
+        first = train(net, sources[:1], Plan(20, 10**6))[2]
+        assert (first.best_iter < 20).all()  # the network is not what was learned last
+        train(net, sources[-1:], Plan(1, 10**6))
+        found.append(net)
+    assert_same_posterior(*found, 0)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_generators_of_members_that_learn_elsewhere_go_on_here(n_jobs):
+    data, order = make_rows(40, 3), np.tile(np.arange(40), (3, 1))
+    found = []
+    for jobs in (1, n_jobs):
+        net = make_network([3, 6, 1], members=3)
+        rngs = [np.random.RandomState(m) for m in range(3)]
+        source = InMemory(data, order, None, Settings(8), rngs)
+        for _ in range(2):
+            train(net, [source], Plan(2), n_jobs=jobs)
+        found.append(net)
+    assert_same_posterior(*found, 1e-9)
+
+
 # Targets that are not observed
 
 
@@ -335,7 +368,8 @@ def fit_both(data, plan, *, varies=True, members=2, **others):
         calibrate(net, data, validation, start)
         finished.append(net.copy())
 
-    history = fit_epochs(net, source, plan, finish, varies=varies, **others)
+    fitted, history = fit_epochs(net, [source], plan, finish, varies=varies, **others)
+    assert fitted is net
     return net, history, finished, source
 
 
@@ -440,7 +474,7 @@ def test_an_interrupt_while_finishing_keeps_what_was_there_before(time):
         if len(seen) == time:
             raise KeyboardInterrupt
 
-    history = fit_epochs(net, source, Plan(20, 10**6), finish, varies=True)
+    _, history = fit_epochs(net, [source], Plan(20, 10**6), finish, varies=True)
     assert history.interrupted
     assert len(seen) == time
     assert history.n_iter == (14 if time == 1 else 20)
