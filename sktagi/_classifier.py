@@ -221,7 +221,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Epochs run by ``fit``; each call of ``partial_fit`` adds one.
 
     best_iter_ : int, or ndarray of int of shape (n_members,) or (n_kinds, n_members)
-        The epoch whose posterior was kept, of each kind that learned to the end.
+        The epoch whose posterior was kept; of several kinds, in the order of ``kinds_``.
 
     train_scores_ : list of float
         Mean log-likelihood of the training rows in each epoch, each batch before it was learned; of
