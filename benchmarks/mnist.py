@@ -109,7 +109,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="at most; default: 50 with early stopping, 10 with the defaults of the package",
     )  # fmt: skip
     parser.add_argument(
-        "--members", type=positive, default=TAGIClassifier().n_members, metavar="N",
+        "--members", type=positive, default=5, metavar="N",
         help="of the default; default: %(default)s",
     )  # fmt: skip
     add_run_options(parser, "mnist")

@@ -929,7 +929,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     ) -> None:
         unknown = share_unknown(settings.half_life, float(n_rows), n_epochs)
         if held is not None:
-            calibrate_classes(net, held, unknown)
+            calibrate_classes(net, held, unknown, float(n_rows))
         else:
             net.calibration = class_calibration(net, unknown=unknown)
 

@@ -346,9 +346,9 @@ def test_shards_of_classes_are_calibrated_as_all_their_rows_together(client):
     net, expected = model._net.copy(), model._net.copy()
     summary = sktagi.dask._Summary(None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33]))
     cluster = sktagi.dask._Cluster(client, model, net, shards, [summary] * 2, [])
-    calibrate_classes(net, cluster.held_out(net), 0.1)
+    calibrate_classes(net, cluster.held_out(net), 0.1, 100)
     held = predict_held_out(expected, rows, everything, np.ones(1))
-    calibrate_classes(expected, HeldOutHere(held), 0.1)
+    calibrate_classes(expected, HeldOutHere(held), 0.1, 100)
     for name in ("slope", "usual_var", "unknown"):
         found = getattr(net.calibration, name)
         assert found == pytest.approx(getattr(expected.calibration, name), rel=1e-9)

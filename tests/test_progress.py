@@ -163,9 +163,10 @@ def test_the_last_line_says_why_training_ended(capsys):
     fit(verbose=1, max_iter=0)
     assert "all epochs done after 0 epochs" in capsys.readouterr().out
     progress = Progress("Model", 5, 1, True)
-    progress.close(History([0.0], interrupted=True))
+    net = TAGIRegressor((3,), max_iter=0).fit([[0.0], [1.0]], [0.0, 1.0])._net
+    progress.close(History([0.0], interrupted=True), net)
     assert "interrupted after 1 epochs" in capsys.readouterr().out
-    progress.close(History([0.0], stopped=True))
+    progress.close(History([0.0], stopped=True), net)
     assert "stopped by a callback after 1 epochs" in capsys.readouterr().out
 
 

@@ -76,7 +76,8 @@ def test_epochs_of_fit_equal_passes_of_partial_fit(estimator):
     streamed = estimator(**PLAIN)
     for _ in range(3):
         stream(streamed, X, y, 8)
-    assert_same_posterior(fitted, streamed)
+    # Members of a fit learn in parts of five: the last bit of a product may differ.
+    assert_same_posterior(fitted, streamed, rtol=1e-12)
 
 
 @both

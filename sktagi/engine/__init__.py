@@ -15,7 +15,9 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``full``          full covariances, Eq. 3-6 and 10-16
 ``rows``          rows and batches of them; ``sparse`` ones; ``keys`` find copies
 ``learning``      one pass over rows
-``training``      epochs, early stopping, in several ``jobs``; ``streaming`` rows that come once
+``validation``    scores on rows held out; ``sources`` say where rows are
+``runs``          epochs of a kind, early stopping, in several ``jobs``
+``training``      all epochs of a fit; ``streaming`` rows that come once
 ``kinds``         networks that are tried for a table; ``mixture`` of them, and their weights
 ``predicting``    moments of the outputs
 ``held_out``      rows that members hold out, as these predict them

@@ -31,7 +31,7 @@ share of its variance (``share_unknown``) and of the variance between members
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import digamma, entr
@@ -47,6 +47,7 @@ from .shape import gaussian_shape
 __all__ = [
     "SLOPES", "UNKNOWN_OF_SPREAD", "calibrate_classes", "class_calibration",
     "dirichlet_entropies", "far_from_data", "learn_slope", "share_unknown",
+    "share_unknown_of_kinds",
 ]  # fmt: skip
 
 SLOPES = 2.0 ** np.linspace(-2, 2, 17)
@@ -58,21 +59,30 @@ HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in t
 # an output this share is what is not known, and of that between the members the other.
 UNKNOWN = 0.07
 UNKNOWN_OF_SPREAD = 0.25
+UNKNOWN_OF_ONE_ROW, UNKNOWN_FALLS = 12.6, 0.8  # of unlike members
 FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
 
 
-def calibrate_classes(net: Network | Mixture, places: Places, unknown: float) -> None:
-    """Find the slope, in place, by the rows held out, which may be in several places."""
+def calibrate_classes(
+    net: Network | Mixture, places: Places, unknown: float, n_rows: float
+) -> None:
+    """Find the slope, in place, by the rows held out, which may be in several places.
+
+    ``unknown`` is the share of the variance of an output that is not known of it, if members are
+    alike; ``n_rows`` were learned.
+    """
     places.change(with_disagreement, places.ask(spread_sums))
     scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
     lowest, highest = np.sort([best_slope(of_bound) for of_bound in scores])
     slope = float(np.clip(1, lowest, highest))
     log_var, weight = places.ask(sum_log_variances)
     start = scores_around(slope, scores.mean(axis=0) * min(1, HALF_LIFE / weight))
-    net.calibration = class_calibration(net, slope, unknown, start)._replace(
-        usual_var=float(np.exp(log_var / weight))
-    )
+    usual_var = float(np.exp(log_var / weight))
+    if isinstance(net, Mixture):
+        scale = cast(Any, net.outputs).probit_scale
+        unknown = share_unknown_of_kinds(usual_var, n_rows, scale)
+    net.calibration = class_calibration(net, slope, unknown, start)._replace(usual_var=usual_var)
 
 
 def class_calibration(
@@ -153,6 +163,17 @@ def share_unknown(half_life: float | None, n_rows: float, n_epochs: int) -> floa
     learned = n_rows * max(n_epochs, 1)
     evidence = learned if half_life is None else min(learned, half_life / math.log(2))
     return UNKNOWN * (evidence / max(n_rows, 1)) ** 0.75
+
+
+def share_unknown_of_kinds(usual_var: float, n_rows: float, probit_scale: float) -> float:
+    """Return the share of an output's variance that is not known, of unlike members.
+
+    Their variances differ by factors, and so do those of rows: at rows that are usual, what is not
+    known is what n rows leave open, in units of the link. Both constants were chosen on generated
+    problems with known probabilities.
+    """
+    left_open = UNKNOWN_OF_ONE_ROW * probit_scale**2 * max(n_rows, 1) ** -UNKNOWN_FALLS
+    return min(1.0, left_open / usual_var)
 
 
 def dirichlet_entropies(proba: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ def calibrated(net, data, validation=None):
     if validation is None:
         validation = [np.arange(len(data.weight))] * net.n_members
     held = predict_held_out(net, data, validation, np.ones(1))
-    calibrate_classes(net, HeldOutHere(held), 0.1)
+    calibrate_classes(net, HeldOutHere(held), 0.1, 100)
     return net.calibration
 
 
@@ -84,7 +84,7 @@ def test_members_that_disagree_keep_the_slope_between_two_bounds():
     folds = [np.arange(0, 4000, 4), *(np.arange(k, 4000, 4) for k in range(3))]
     held = predict_held_out(net, data, folds, np.ones(1))
     places = HeldOutHere(held)
-    calibrate_classes(net, places, 0.1)
+    calibrate_classes(net, places, 0.1, 100)
     scores = score_slopes(places.held, net.outputs, np.zeros((1, 1)))
     held = places.held
     log_lik = net.outputs.log_likelihood(

@@ -10,7 +10,7 @@ from sktagi.engine.noise_network import draw_noise_network
 from sktagi.engine.predicting import predict_moments
 from sktagi.engine.runs import EarlyStopping, Plan
 from sktagi.engine.sources import InMemory
-from sktagi.engine.training import History, fit_epochs, train
+from sktagi.engine.training import fit_epochs, train
 from sktagi.engine.tree import ClassTree
 
 from .test_learning import class_rows, learn, single_member, with_missing
@@ -418,8 +418,8 @@ def test_epochs_and_patience_of_both_phases_are_shares():
     assert Plan(0, 1).before_noise().max_iter == 0
     # The second phase is not longer if the first has ended early.
     for n_iter, n_left in ((1, 30), (33, 30), (70, 30), (75, 25), (100, 0)):
-        assert plan.after_noise(History([0.0] * n_iter)) == Plan(n_left, 10, 1e-3)
-    assert Plan(1, 1).after_noise(History([0.0])) == Plan(0, 1)
+        assert plan.after_noise(n_iter) == Plan(n_left, 10, 1e-3)
+    assert Plan(1, 1).after_noise(1) == Plan(0, 1)
 
 
 def test_constant_noise_and_no_gain_end_training():
