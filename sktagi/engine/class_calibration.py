@@ -59,7 +59,7 @@ HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in t
 # an output this share is what is not known, and of that between the members the other.
 UNKNOWN = 0.07
 UNKNOWN_OF_SPREAD = 0.25
-UNKNOWN_OF_ONE_ROW, UNKNOWN_FALLS = 12.6, 0.8  # of unlike members
+UNKNOWN_OF_ONE_ROW, UNKNOWN_FALLS = 17.4, 0.9  # of unlike members
 FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
 
@@ -81,7 +81,7 @@ def calibrate_classes(
     usual_var = float(np.exp(log_var / weight))
     if isinstance(net, Mixture):
         scale = cast(Any, net.outputs).probit_scale
-        unknown = share_unknown_of_kinds(usual_var, n_rows, scale)
+        unknown = share_unknown_of_kinds(usual_var, n_rows, net.n_inputs, scale)
     net.calibration = class_calibration(net, slope, unknown, start)._replace(usual_var=usual_var)
 
 
@@ -165,14 +165,17 @@ def share_unknown(half_life: float | None, n_rows: float, n_epochs: int) -> floa
     return UNKNOWN * (evidence / max(n_rows, 1)) ** 0.75
 
 
-def share_unknown_of_kinds(usual_var: float, n_rows: float, probit_scale: float) -> float:
+def share_unknown_of_kinds(
+    usual_var: float, n_rows: float, n_inputs: int, probit_scale: float
+) -> float:
     """Return the share of an output's variance that is not known, of unlike members.
 
-    Their variances differ by factors, and so do those of rows: at rows that are usual, what is not
-    known is what n rows leave open, in units of the link. Both constants were chosen on generated
-    problems with known probabilities.
+    The variances of kinds differ by factors, so only their pattern counts: at rows that are usual,
+    what is not known is what so many rows leave open of a function of so many inputs, in units of
+    the link. The constants were chosen on generated problems with known probabilities.
     """
-    left_open = UNKNOWN_OF_ONE_ROW * probit_scale**2 * max(n_rows, 1) ** -UNKNOWN_FALLS
+    of_one_row = UNKNOWN_OF_ONE_ROW * np.sqrt(n_inputs) * probit_scale**2
+    left_open = of_one_row * max(n_rows, 1) ** -UNKNOWN_FALLS
     return min(1.0, left_open / usual_var)
 
 

@@ -13,6 +13,9 @@ __all__ = ["Kind", "kinds_for"]
 ENOUGH_ROWS = 1000  # from which on two hidden layers pay
 MANY_ROWS = 5000  # from which on they do for pieces of inputs, too
 MANY_INPUTS = 100  # beyond which inputs are taken as they are
+ROWS_FOR_CORRELATION = (
+    10  # for each input: of fewer, correlations are chance, and nothing is whitened
+)
 UNITS = 50
 BIAS_VARIANCE = 0.3  # of hidden units: where they bend, or saturate, in standardised inputs
 
@@ -38,11 +41,12 @@ def kinds_for(n_rows: float, n_inputs: int, *, is_sparse: bool) -> list[Kind]:
     linear = Kind("linear", ())
     if is_sparse or n_inputs > MANY_INPUTS:
         return [linear, Kind("smooth", (UNITS,), "tanh"), Kind("plain", (UNITS,))]
-    kinds = [linear, Kind("smooth", (UNITS,), "tanh", "whitened")]
+    view = "whitened" if n_rows >= ROWS_FOR_CORRELATION * n_inputs else "plain"
+    kinds = [linear, Kind("smooth", (UNITS,), "tanh", view)]
     if n_rows < MANY_ROWS:
         kinds.append(Kind("pieces", (UNITS,), "tanh", "pieces"))
     else:
         kinds.append(Kind("pieces", (UNITS, UNITS), "relu", "pieces"))
     if n_rows >= ENOUGH_ROWS:
-        kinds.append(Kind("deep", (UNITS, UNITS), "relu", "whitened"))
+        kinds.append(Kind("deep", (UNITS, UNITS), "relu", view))
     return kinds

@@ -22,7 +22,7 @@ __all__ = ["Finish", "History", "fit_epochs", "train"]
 # A race between kinds: after so many epochs, those with less weight than this are left behind. In
 # the end, a kind with less weight than LIGHTEST is left out.
 RACE_EPOCHS = 10
-LEAST_IN_RACE = 0.05
+LEAST_IN_RACE = 0.01
 LIGHTEST = 0.005
 EPOCHS_AT_ONCE = 10  # in other processes
 
