@@ -64,9 +64,9 @@ __all__ = ["BaseTAGI"]
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
-AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
+AUTO_HALF_LIFE_BATCHES = 8  # at least
 SINGLE_PRECISION_ROWS = 400  # from which on unlike members learn in single precision
-FEW_COLUMNS = 128  # of sparse rows, which are learned as dense ones
+FEW_COLUMNS = 256  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 10, 60
@@ -162,7 +162,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             data = self._without_outliers(data, stacklevel=5)
             self._score_shift = self._mean_log_slope(data)
             if not warm:
-                self._n_members = self._choose_n_members(data.weight.sum())
+                self._n_members = self._choose_n_members(_n_rows(data.weight))
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -364,10 +364,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         learned = np.flatnonzero(weight)
         scaling = self._updated(self._empty_scaling(data), data, order)
         x = scaling.inputs(data.X[learned], None, np.float64)[0]
-        n_rows, n_features = weight.sum(), data.X.shape[1]
+        n_rows, n_features = _n_rows(weight), data.X.shape[1]
         kinds = kinds_for(n_rows, n_features, is_sparse=sparse.issparse(x))
         encodings = [kind.encoding(x, weight[learned]) for kind in kinds]
-        dtype = self._learning_dtype(n_rows, data.X.dtype)
+        dtype = data.X.dtype
+        if data.errors is None:  # whose squares may be too large for single precision
+            dtype = self._learning_dtype(n_rows, dtype)
         return self._draw_mixture(kinds, encodings, n_features, dtype, member_rngs)
 
     def _learning_dtype(self, n_rows: float, dtype: np.typing.DTypeLike) -> np.dtype[Any]:
@@ -476,9 +478,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             n_parameters = sum(layer.mu[0].size for layer in net.layers)
             # A short memory learns few rows better, and leaves the network unsure of itself: rows
             # held out tell when to stop, and a regressor how sure it may be.
-            half_life = AUTO_HALF_LIFE * n_parameters
+            some_batches: float = AUTO_HALF_LIFE_BATCHES * batch_size
+            half_life = max(AUTO_HALF_LIFE * n_parameters, some_batches)
             if total is not None:
-                some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
+                some_batches = min(some_batches, AUTO_HALF_LIFE_BATCHES * total)
                 half_life = max(0.5 * np.sqrt(n_parameters * total), some_batches)
                 n_epochs = self._n_epochs(n_rows)
         joint = self.batch_inference == "joint"
@@ -775,6 +778,11 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
 def _all_layers(net: Network | Mixture) -> list[Any]:
     return [layer for network in net.networks for layer in network.layers]
+
+
+def _n_rows(weight: np.ndarray) -> float:
+    """Return the number of rows; heavy ones count as several, a few huge ones not as many."""
+    return min(float(weight.sum()), 2.0 * np.count_nonzero(weight))
 
 
 def _weight_of_used(weight: np.ndarray, used: np.ndarray) -> np.ndarray:

@@ -202,8 +202,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Posterior variances, in the same shapes.
 
     kinds_ : dict of str to float
-        Weights of the kinds of networks in the mixture, by their names; those that have none are
-        left out. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is ``"auto"``
+        Weights of the kinds of networks in the mixture, by their names; ``fit`` leaves those out
+        that have none. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is ``"auto"``
         and rows were held out.
 
     layer_covariances_ : list of ndarray
@@ -264,8 +264,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     deep (two layers of 50 relu units that see inputs whitened, from 1000 rows on). For more than
     100 features they are linear, smooth and plain (50 relu units), and see inputs as they are. The
     output of a member is the mean of its kinds, weighted so that rows held out are most likely
-    (stacking). After 10 epochs kinds with less than 5 % of the weight are left behind. From 1000
-    rows on they learn in single precision. ``partial_fit`` after ``fit`` lets all kinds that are
+    (stacking). After 10 epochs kinds with less than 1 % of the weight are left behind. With fewer
+    than ten rows for each feature nothing is whitened. From 400 rows on kinds learn in single
+    precision. ``partial_fit`` after ``fit`` lets all kinds that are
     left learn; their weights stay.
 
     From scikit-learn 1.9 on, ``set_callbacks`` takes callbacks such as ``ProgressBar`` and

@@ -44,7 +44,9 @@ def test_noise_that_is_given_stays_and_the_network_is_cooled():
     """Too much noise was assumed: rows held out still tell how sure the network may be."""
     X, y = data_with_little_noise(600)
     X_new, y_new = data_with_little_noise(2000, seed=1)
-    model = TAGIRegressor((50,), n_members=3, sigma_v=0.05, random_state=0).fit(X, y)
+    model = TAGIRegressor(
+        (50,), n_members=3, sigma_v=0.05, half_life=300.0, max_iter=100, random_state=0
+    ).fit(X, y)
     assert model.sigma_v_ == pytest.approx(0.05)
     assert model._net.calibration.temperature < 0.6
     calibrated = model.log_likelihood(X_new, y_new)

@@ -34,7 +34,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in re.search(r"(\| \| boston.*\n.*\n.*)", README)[1].splitlines()
     )
-    results = (ROOT / "doc" / "distribution_results.md").read_text()
+    results = (ROOT / "doc" / "results.md").read_text()
     for name, cell in zip(header[1:], ours[1:], strict=True):
         rmse, log_lik = cell.split("/")
         row = rf"\| {name} \| \S+ \| {rmse} ± \S+ \| \S+ \| {log_lik} ± "

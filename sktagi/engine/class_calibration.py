@@ -59,7 +59,8 @@ HALF_LIFE = 1000.0  # rows of a stream after which a prediction counts half in t
 # an output this share is what is not known, and of that between the members the other.
 UNKNOWN = 0.07
 UNKNOWN_OF_SPREAD = 0.25
-UNKNOWN_OF_ONE_ROW, UNKNOWN_FALLS = 17.4, 0.9  # of unlike members
+UNKNOWN_OF_ONE_ROW = 39.0  # of unlike members and one input
+UNKNOWN_GROWS = 0.75  # exponent of the number of inputs
 FAR = 30.0
 LEAST_UNKNOWN = 1e-8  # of the variance that probabilities can have
 
@@ -174,8 +175,8 @@ def share_unknown_of_kinds(
     what is not known is what so many rows leave open of a function of so many inputs, in units of
     the link. The constants were chosen on generated problems with known probabilities.
     """
-    of_one_row = UNKNOWN_OF_ONE_ROW * np.sqrt(n_inputs) * probit_scale**2
-    left_open = of_one_row * max(n_rows, 1) ** -UNKNOWN_FALLS
+    of_one_row = UNKNOWN_OF_ONE_ROW * n_inputs**UNKNOWN_GROWS * probit_scale**2
+    left_open = of_one_row / max(n_rows, 1)
     return min(1.0, left_open / usual_var)
 
 

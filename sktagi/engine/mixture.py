@@ -182,7 +182,13 @@ class HeldOutKinds(NamedTuple):
 def predict_kinds(
     networks: Sequence[Network], data: Rows, validation: list[np.ndarray]
 ) -> Iterator[HeldOutKinds]:
-    """Yield what the kinds predict of the rows that each member holds out."""
+    """Yield what the kinds predict of the rows that each member holds out.
+
+    A row that several members hold out counts once in all.
+    """
+    numbers = np.concatenate(validation)
+    n_holders = np.maximum(np.bincount(numbers, minlength=len(data.weight)), 1)
+    data = data._replace(weight=data.weight / n_holders.astype(data.weight.dtype))
     moments = [held_out_moments(net, data, validation) for net in networks]
     for member, of_kinds in enumerate(zip(*moments, strict=True)):
         rows = of_kinds[0][0]
@@ -198,15 +204,19 @@ def best_weights(held: Sequence[HeldOutKinds]) -> tuple[np.ndarray, Evidence | N
 
     Of targets, with the evidence for them.
     """
+    sound = np.flatnonzero(np.all([np.isfinite(a.mu_z).all(axis=(1, 2)) for a in held], axis=0))
+    n_kinds = len(held[0].mu_z)
+    if 0 < len(sound) < n_kinds:  # a kind whose numbers overflowed has no weight
+        some = [a._replace(mu_z=a.mu_z[sound], var_y=a.var_y[sound]) for a in held]
+        of_sound, _ = best_weights(some)
+        weight = np.zeros((n_kinds, *of_sound.shape[1:]))
+        weight[sound] = of_sound
+        return weight, None
     if not isinstance(held[0].outputs, Gaussian):
         return _most_likely(held)[:, None, None], None
     error = np.concatenate([one.rows.y.T - one.mu_z for one in held], axis=-1)
-    count = weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
-    ratio = [one.rows.noise_ratio for one in held if one.rows.noise_ratio is not None]
-    if ratio:
-        weight = weight / np.concatenate(ratio).T
-    weight = np.broadcast_to(weight, error.shape[1:])
-    found = [_least_error(error[:, k], weight[k], count) for k in range(error.shape[1])]
+    weight = np.concatenate([one.rows.weight for one in held]).astype(np.float64)
+    found = [_least_error(error[:, k], weight) for k in range(error.shape[1])]
     weights, grams, totals = (np.stack(values) for values in zip(*found, strict=True))
     return weights.T[..., None], Evidence(grams, totals)
 
@@ -235,33 +245,31 @@ def reweighted(net: Mixture, error: np.ndarray, weight: np.ndarray) -> tuple[np.
     return weights, Evidence(gram, total)
 
 
-def _least_error(
-    error: np.ndarray, weight: np.ndarray, count: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
+def _least_error(error: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the weights (n_kinds,) with which errors (n_kinds, rows) are smallest.
 
     That is the most likely mean if errors have Student's distribution (EM): large ones count less,
-    or a few outliers would choose. Rows are as many as their ``count`` says, and weigh less if
-    they have more noise. Also returns the sums of products of errors, and the number of rows.
+    or a few outliers would choose. Rows with little noise do not count more: a few of them would
+    choose. Also returns the sums of products of errors, and the weight of the rows.
     """
     known = ~np.isnan(error[0])
-    error, weight, n_rows = error[:, known], weight[known], float(count[known].sum())
-    n_kinds = len(error)
-    w, gram, total = np.full(n_kinds, 1 / n_kinds), np.zeros((n_kinds, n_kinds)), weight.sum()
+    error, weight = error[:, known], weight[known]
+    n_kinds, n_rows = len(error), float(weight.sum())
+    w, gram = np.full(n_kinds, 1 / n_kinds), np.zeros((n_kinds, n_kinds))
     if not n_rows:
         return w, gram, 0.0
     share, scale = weight, np.inf
     for _ in range(N_STEPS):
         left = np.square(w @ error)
-        before, scale = scale, share @ left / total
+        before, scale = scale, share @ left / n_rows
         share = weight * _share(left, scale)
         gram = (error * share) @ error.T
-        new = _weights_of(gram / total, n_rows)
+        new = _weights_of(gram / n_rows, n_rows)
         moved, w = np.abs(new - w).max(), new
         # As long as the scale falls, outliers are still found, though weights may not move yet.
         if moved < PRECISION and scale >= SAME_SCALE * before:
             break
-    return w, gram * (n_rows / total), n_rows
+    return w, gram, n_rows
 
 
 def _share(squares: np.ndarray, scale: float) -> np.ndarray:
@@ -283,6 +291,8 @@ def least_on_simplex(gram: np.ndarray) -> np.ndarray:
     """
     n = len(gram)
     best, least = np.full(n, 1 / n), np.inf
+    if not np.isfinite(gram).all():
+        return best
     gram = gram / max(gram.diagonal().max(), np.finfo(np.float64).tiny)
     for size in range(1, n + 1):
         for chosen in map(list, combinations(range(n), size)):

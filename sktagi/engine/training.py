@@ -105,9 +105,15 @@ def _weighed(
 
     A ``history`` then has the best epochs of the kinds that are kept.
     """
-    if isinstance(net, Network):
+    if isinstance(net, Network) or not sources[0].holds_out:
         return net, sources
-    weight, evidence = sources[0].weights(net.networks)
+    try:
+        weight, evidence = sources[0].weights(net.networks)
+    except KeyboardInterrupt:
+        if history is None:
+            raise
+        history.interrupted = True
+        return net, sources
     net = replace(net, weight=weight, evidence=evidence)
     kept = net.without(LIGHTEST)
     pairs = zip(net.names, sources, strict=True)
@@ -155,7 +161,8 @@ def train(
     kinds = zip(net.networks, sources, strict=True)
     runs = [Run(kind, source, plan, continued, before) for kind, source in kinds]
     history.posterior = lambda: _posterior(net, runs)
-    until_race = RACE_EPOCHS if isinstance(net, Mixture) and not before else 0
+    has_race = isinstance(net, Mixture) and runs[0].holds_out and not before
+    until_race = RACE_EPOCHS if has_race else 0
     with Jobs(n_jobs) as jobs:
         try:
             while not (history.stopped or all(run.is_over for run in runs)):
@@ -183,7 +190,8 @@ def train(
     for run in runs:
         run.end()
     if history.n_iter and runs[0].holds_out:
-        history.best_iter = _best_epochs(runs)
+        # What was validated when an interrupt came is no epoch of all.
+        history.best_iter = np.minimum(_best_epochs(runs), history.n_iter)
     return net, [run.source for run in runs], history
 
 
