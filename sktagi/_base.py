@@ -64,7 +64,7 @@ __all__ = ["BaseTAGI"]
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
-AUTO_HALF_LIFE_BATCHES = 8  # at least
+AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least; in streams of unlike members, too
 SINGLE_PRECISION_ROWS = 400  # from which on unlike members learn in single precision
 FEW_COLUMNS = 256  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
@@ -233,7 +233,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
-            settings = [self._settings(kind, len(data.weight)) for kind in net.networks]
+            settings = self._stream_settings(net, len(data.weight))
             with threads_for_layers(_all_layers(net), settings[0].batch_size):
                 log_lik = float(
                     learn_stream(net, self._prepare(learned, net.dtype), settings).mean()
@@ -478,14 +478,22 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             n_parameters = sum(layer.mu[0].size for layer in net.layers)
             # A short memory learns few rows better, and leaves the network unsure of itself: rows
             # held out tell when to stop, and a regressor how sure it may be.
-            some_batches: float = AUTO_HALF_LIFE_BATCHES * batch_size
-            half_life = max(AUTO_HALF_LIFE * n_parameters, some_batches)
+            half_life = AUTO_HALF_LIFE * n_parameters
             if total is not None:
-                some_batches = min(some_batches, AUTO_HALF_LIFE_BATCHES * total)
+                some_batches = AUTO_HALF_LIFE_BATCHES * min(batch_size, total)
                 half_life = max(0.5 * np.sqrt(n_parameters * total), some_batches)
                 n_epochs = self._n_epochs(n_rows)
         joint = self.batch_inference == "joint"
         return Settings(min(int(batch_size), n_rows), joint, half_life, n_epochs)
+
+    def _stream_settings(self, net: Network | Mixture, n_rows: int) -> list[Settings]:
+        """Say how each kind learns rows of a stream: small kinds forget no faster than large."""
+        settings = [self._settings(kind, n_rows) for kind in net.networks]
+        if isinstance(net, Mixture) and isinstance(self.half_life, str):
+            some_batches = AUTO_HALF_LIFE_BATCHES * AUTO_BATCH_SIZE[self.covariance_type]
+            longest = max(some_batches, *(setting.half_life or 0 for setting in settings))
+            settings = [setting._replace(half_life=longest) for setting in settings]
+        return settings
 
     def _n_epochs(self, n_rows: int) -> int:
         """Return the epochs that are planned for so many rows."""

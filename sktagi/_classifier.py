@@ -203,8 +203,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     kinds_ : dict of str to float
         Weights of the kinds of networks in the mixture, by their names; ``fit`` leaves those out
-        that have none. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is ``"auto"``
-        and rows were held out.
+        that have none. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is
+        ``"auto"`` and rows were held out.
 
     layer_covariances_ : list of ndarray
         Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of

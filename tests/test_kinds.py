@@ -546,3 +546,74 @@ def test_epochs_are_planned_by_the_number_of_rows():
     n_epochs = [model._n_epochs(n) for n in (1, 1000, 8000, 27_000, 64_000, 10**6)]
     assert n_epochs == [60, 60, 30, 20, 15, 10]
     assert TAGIRegressor(max_iter=7)._n_epochs(10**6) == 7
+
+
+# ---------------------------------------------------------------------- corners that were wrong
+
+
+def near_linear(n=900):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 3))
+    return X, X.sum(axis=1) + 0.3 * rng.normal(size=n)
+
+
+def test_a_stream_after_a_fit_to_linear_data_keeps_its_std():
+    """The linear kind has few parameters, and would forget within a batch."""
+    X, y = near_linear()
+    model = TAGIRegressor(random_state=0).fit(X[:300], y[:300])
+    for start in range(300, 900, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100])
+    _, std = model.predict(X, return_std=True)
+    assert std.mean() == pytest.approx(0.3, rel=0.15)
+
+
+def test_a_warm_start_that_holds_out_nothing_keeps_the_weights():
+    X, y = near_linear(120)
+    model = TAGIRegressor(warm_start=True, max_iter=12, random_state=0).fit(X, y)
+    before = model.kinds_
+    assert model.set_params(early_stopping=False).fit(X, y).kinds_ == before
+
+
+def test_an_interrupt_while_kinds_are_weighed_keeps_the_fit(monkeypatch):
+    from sktagi.engine import sources
+
+    X, y = near_linear(120)
+    calls, weigh = [], sources.best_weights
+
+    def interrupted(held):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return weigh(held)
+
+    monkeypatch.setattr(sources, "best_weights", interrupted)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = TAGIRegressor(max_iter=20, random_state=0).fit(X, y)
+    assert model.n_iter_ >= 10
+    assert model.score(X, y) > 0.9
+
+
+def test_a_row_that_all_members_hold_out_counts_once_for_the_weights():
+    X, y = near_linear(101)
+    model = TAGIRegressor(max_iter=12, random_state=0)
+    model.fit(X[:100], y[:100], X_val=X[100:], y_val=y[100:])
+    np.testing.assert_allclose(model._net.evidence.n_rows, 1)
+
+
+def test_one_huge_weight_is_learned_or_refused_clearly():
+    X, y = near_linear(120)
+    weight = np.ones(120)
+    weight[0] = 1e30
+    with np.errstate(all="ignore"):
+        model = TAGIRegressor(max_iter=12, random_state=0).fit(X, y, sample_weight=weight)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+def test_large_errors_of_inputs_are_learned_in_double_precision():
+    X, y = near_linear(450)
+    X_std = np.zeros_like(X)
+    X_std[::5, 1] = 1e20
+    model = TAGIRegressor(max_iter=12, random_state=0).fit(X, y, X_std=X_std)
+    assert np.isfinite(model.predict(X)).all()
