@@ -143,7 +143,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     @classmethod
     @cache
     def _parameter_names(cls) -> list[str]:
-        return cls._get_param_names()  # looked up once: streams call often
+        # Looked up once: streams call often. A subclass may take fewer parameters.
+        ours: Any = next(c for c in cls.__mro__ if c.__module__.startswith("sktagi."))
+        return ours._get_param_names()
 
     # Fitting
 

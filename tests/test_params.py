@@ -185,3 +185,14 @@ def test_weight_gain_and_bias_variance_scale_the_prior(scale):
     np.testing.assert_allclose(model.coef_vars_[0], scale * 2 / (2 + 7))
     np.testing.assert_allclose(model.coef_vars_[1], scale * 2 / (7 + 1))
     np.testing.assert_allclose(model.intercept_vars_[0], 0.01 * scale)
+
+
+def test_a_subclass_may_take_fewer_parameters():
+    class Quick(TAGIRegressor):
+        def __init__(self, max_iter=3):
+            super().__init__(max_iter=max_iter, hidden_layer_sizes=(3,), n_members=1)
+
+    X = np.linspace(0, 1, 20)[:, None]
+    assert Quick().fit(X, X[:, 0]).n_iter_ <= 3
+    with pytest.raises(ValueError, match="max_iter"):
+        Quick(max_iter=-1).fit(X, X[:, 0])
