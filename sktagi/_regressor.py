@@ -103,7 +103,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         of the number of rows and the number of parameters of a network, and at least 8 batches;
         the rate of forgetting then falls in a straight line, to nothing when the epochs of
         ``max_iter`` are over. Without early stopping and in streams it is 3 rows for each
-        parameter.
+        parameter; of several kinds all have that of the largest, and at least 8 batches.
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after

@@ -4,7 +4,7 @@ A network learns best what lies along the columns that it sees. Two other views 
 make other functions easy:
 
 - pieces: each input is cut at its quantiles, and every piece rises from one cut to the next and is
-  constant elsewhere. A unit that weighs pieces is any piecewise linear function of an input: steps,
+  constant elsewhere. A unit that weighs pieces is any piecewise linear function of an input: bends,
   waves and saturation cost no hidden layer.
 - whitened: inputs are rotated and scaled until they are uncorrelated, and rotated back. A function
   of differences between inputs that go together is then as easy to learn as any other.

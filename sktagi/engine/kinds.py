@@ -13,9 +13,7 @@ __all__ = ["Kind", "kinds_for"]
 ENOUGH_ROWS = 1000  # from which on two hidden layers pay
 MANY_ROWS = 5000  # from which on they do for pieces of inputs, too
 MANY_INPUTS = 100  # beyond which inputs are taken as they are
-ROWS_FOR_CORRELATION = (
-    10  # for each input: of fewer, correlations are chance, and nothing is whitened
-)
+ROWS_FOR_CORRELATION = 10  # for each input; of fewer, correlations are chance: no whitening
 UNITS = 50
 BIAS_VARIANCE = 0.3  # of hidden units: where they bend, or saturate, in standardised inputs
 

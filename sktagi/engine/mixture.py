@@ -1,14 +1,14 @@
 """Unlike members: networks of several kinds, weighted by the rows that they hold out.
 
 No one network is right everywhere: a linear one for linear data, a smooth one for few rows, one
-that sees pieces of inputs for steps and waves, a deep one for many rows. A member of the mixture is
+that sees pieces of inputs for bends and waves, a deep one for many rows. A member of the mixture is
 one network of each kind, all with the same rows held out, and its output is their weighted mean:
 
     mu = sum_k w_k mu_k,   var = sum_k w_k (var_k + (mu_k - mu)^2)
 
 So a mixture predicts and is calibrated as members that are alike are. The weights of a target are
 those with which the errors of held-out rows are smallest; of classes, those with which these rows
-are most likely (stacking: Wolpert, 1992; Breiman, 1996). They are positive and sum to one.
+are most likely (stacking: Wolpert, 1992; Breiman, 1996). None is negative, and they sum to one.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from sktagi.engine.class_calibration import (
     learn_slope,
     score_slopes,
     share_unknown,
+    share_unknown_of_kinds,
 )
 from sktagi.engine.held_out import predict_held_out
 from sktagi.engine.multilabel import Labels
@@ -221,3 +222,14 @@ def test_noise_of_the_outputs_is_in_their_sites(model):
     expected, less = model.sites(*args, np.array(0.0))
     np.testing.assert_allclose(target, expected, rtol=1e-9)
     np.testing.assert_allclose(noise, less + 0.2, rtol=1e-9)
+
+
+def test_what_is_unknown_of_kinds_falls_with_rows_and_not_with_the_size_of_their_variances():
+    def variance(usual_var=1.0, n_rows=1000, n_inputs=4, probit_scale=1 / 3):
+        return usual_var * share_unknown_of_kinds(usual_var, n_rows, n_inputs, probit_scale)
+
+    assert variance(usual_var=7.0) == pytest.approx(variance())
+    assert variance(n_rows=4000) == pytest.approx(variance() / 4)
+    assert variance(probit_scale=1 / 6) == pytest.approx(variance() / 4)
+    assert variance(n_inputs=64) == pytest.approx(8 * variance())
+    assert share_unknown_of_kinds(1e-9, 10, 4, 1 / 3) == 1  # never more than there is
