@@ -1,0 +1,128 @@
+"""What a missing value may be: its distribution, given the other values of its row.
+
+The numbers of a table are taken to be jointly Gaussian. Given what a row has, a missing value then
+has a mean, which is linear in the others, and a variance (conditioning); mean and covariance of the
+columns are found by expectation and maximisation where values are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+__all__ = ["JointGaussian", "N_DRAWS", "fit_gaussian", "normal_nodes", "uniform_nodes"]
+
+N_DRAWS = 16  # ways in which a row is completed
+MOST_ROWS = 5000  # of a table with missing values, that mean and covariance are found from
+MOST_COLUMNS = 50  # beyond which a missing value has its column's own distribution
+N_STEPS = 15
+RIDGE = 1e-3  # share of the unit matrix in the correlations
+BLOCK_ELEMENTS = 1 << 20
+
+
+@dataclass(eq=False)
+class JointGaussian:
+    """Mean (n,) and covariance (n, n) of columns of numbers, in their units."""
+
+    mean: np.ndarray
+    scale: np.ndarray  # (n,): the columns are measured in it; zero for what never varies
+    correlation: np.ndarray  # (n, n)
+
+    def given(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Complete rows (rows, n), in which NaN is missing, by their conditional means.
+
+        Also returns roots (rows, n, n) of the conditional covariances: R with R R' = cov.
+        """
+        unit = np.where(self.scale > 0, self.scale, 1)
+        z = (values - self.mean) / unit
+        mean, cov = _conditional(z, np.zeros(len(unit)), self.correlation)
+        variances, vectors = np.linalg.eigh(cov)
+        roots = vectors * np.sqrt(np.maximum(variances, 0))[:, None, :]
+        filled = np.where(np.isnan(values), self.mean + mean * self.scale, values)
+        return filled, roots * self.scale[:, None]
+
+
+def fit_gaussian(values: np.ndarray, weight: np.ndarray) -> JointGaussian | None:
+    """Return the joint distribution of columns (rows, n); None if there are too many of them."""
+    if not 0 < values.shape[1] <= MOST_COLUMNS:
+        return None
+    missing = np.isnan(values)
+    if missing.any() and len(values) > MOST_ROWS:
+        step = -(-len(values) // MOST_ROWS)
+        values, weight, missing = values[::step], weight[::step], missing[::step]
+    values = values.astype(np.float64)
+    seen = weight @ ~missing
+    total = np.where(seen > 0, seen, 1)
+    mean = weight @ np.where(missing, 0, values) / total
+    with np.errstate(over="ignore", invalid="ignore"):
+        z = np.where(missing, 0, values - mean)
+        scale = np.sqrt(weight @ np.square(z) / total)
+    if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
+        return None  # refused later, with a clear error
+    scale = np.where(scale > 1e-12 * np.abs(mean), scale, 0)
+    z = np.where(missing, np.nan, z / np.where(scale > 0, scale, 1))
+    shift, cov = _fit_standardised(z, weight / weight.sum(), missing)
+    return JointGaussian(mean + shift * scale, scale, cov)
+
+
+def _fit_standardised(
+    z: np.ndarray, share: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find mean and covariance of columns whose observed values are standardised (EM)."""
+    n = z.shape[1]
+    mean, cov = np.zeros(n), np.eye(n)
+    for _ in range(N_STEPS if missing.any() else 1):
+        moment, spread = np.zeros(n), np.zeros((n, n))
+        size = max(1, BLOCK_ELEMENTS // (n * n))
+        for start in range(0, len(z), size):
+            rows = slice(start, start + size)
+            filled, rest = z[rows], 0.0
+            if missing[rows].any():
+                filled, cov_rows = _conditional(z[rows], mean, cov)
+                rest = np.einsum("r,rij->ij", share[rows], cov_rows)
+            moment += share[rows] @ filled
+            spread += (filled * share[rows][:, None]).T @ filled + rest
+        mean = moment
+        cov = (1 - RIDGE) * (spread - np.outer(mean, mean)) + RIDGE * np.eye(n)
+    return mean, cov
+
+
+def _conditional(
+    z: np.ndarray, mean: np.ndarray, cov: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows with conditional means where they are NaN, and conditional covariances.
+
+    The block of the observed is inverted in the place of the whole matrix, with ones on the
+    diagonal where nothing is observed: all rows are solved at once.
+    """
+    there = ~np.isnan(z)
+    both = there[:, :, None] & there[:, None, :]
+    observed = np.where(both, cov, np.eye(len(cov)))
+    apart = np.where(there[:, :, None], cov, 0)  # covariances of the observed with all
+    error = np.where(there, z - mean, 0)
+    solved = np.linalg.solve(observed, np.concatenate([apart, error[:, :, None]], axis=2))
+    expected = mean + np.einsum("rij,ri->rj", apart, solved[:, :, -1])
+    rest = cov - apart.swapaxes(1, 2) @ solved[:, :, :-1]
+    neither = ~there[:, :, None] & ~there[:, None, :]
+    return np.where(there, z, expected), np.where(neither, (rest + rest.swapaxes(1, 2)) / 2, 0)
+
+
+def normal_nodes(n: int) -> np.ndarray:
+    """Return points (N_DRAWS, n) that stand for independent standard normal numbers.
+
+    Each column has the same quantiles, with mean 0 and variance 1, in an order of its own.
+    """
+    quantiles = np.array([NormalDist().inv_cdf((k + 0.5) / N_DRAWS) for k in range(N_DRAWS)])
+    return _in_orders(quantiles / quantiles.std(), n)
+
+
+def uniform_nodes(n: int) -> np.ndarray:
+    """Return points (N_DRAWS, n) that stand for independent uniform numbers from 0 to 1."""
+    return _in_orders((np.arange(N_DRAWS) + 0.5) / N_DRAWS, n)
+
+
+def _in_orders(values: np.ndarray, n: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.stack([rng.permutation(values) for _ in range(n)], axis=1).reshape(len(values), n)

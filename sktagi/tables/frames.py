@@ -1,0 +1,271 @@
+"""Columns of frames and arrays: numbers as they are, categories as numbers of levels."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Schema", "has_frame_columns", "read_columns"]
+
+UNKNOWN = -1.0  # in the place of the number of a level
+_TO_NUMBERS = (
+    "Turn it into numbers that mean something for the target, such as the days since a date, "
+    "the month or the day of the week."
+)
+
+
+class Schema(NamedTuple):
+    """What the columns of a table hold: the levels of categories; None for numbers."""
+
+    levels: list[list[str] | None]
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether some column is a category."""
+        return any(levels is not None for levels in self.levels)
+
+
+class _Column(NamedTuple):
+    """One column as it was given."""
+
+    name: str
+    values: Any  # float64 numbers, NaN if missing; or a list of texts, None if missing
+    declared: list[str] | None  # levels that the type of the column names
+
+    @property
+    def is_category(self) -> bool:
+        return isinstance(self.values, list)
+
+
+def has_frame_columns(X: Any) -> bool:
+    """Tell whether X is a frame: it has named columns with a type each."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or _is_polars(X))
+
+
+def read_columns(
+    X: Any, categorical_features: Any, schema: Schema | None
+) -> tuple[np.ndarray, Schema] | None:
+    """Return a table as float64 numbers, with those of levels for categories, and its schema.
+
+    ``schema`` is that of an earlier table; None: these columns tell it. A level that it does not
+    have is ``UNKNOWN``. Returns None for a table of numbers that scikit-learn can read itself.
+    """
+    is_frame = has_frame_columns(X)
+    if schema is not None and not schema.has_categories and not _needs_reading(X, is_frame):
+        return None
+    if is_frame:
+        names = [str(name) for name in X.columns]
+    else:
+        if schema is None and _is_from_dtype(categorical_features):
+            _refuse_dates(X)
+            return None
+        if hasattr(X, "tocsr"):
+            if schema is None:
+                _chosen(categorical_features, [str(k) for k in range(X.shape[1])], None)
+            raise ValueError(
+                "categorical_features needs a dense X: a sparse one is a table of numbers."
+            )
+        X = np.asarray(X, dtype=object) if not isinstance(X, np.ndarray) else X
+        if X.ndim != 2:
+            return None  # refused elsewhere, with the reason
+        names = [f"x{k}" for k in range(X.shape[1])]
+    if schema is None:
+        chosen = _chosen(categorical_features, names, X.columns if is_frame else None)
+        if not _needs_reading(X, is_frame) and (chosen is None or not chosen.any()):
+            return None
+    elif len(names) != len(schema.levels):
+        return None  # refused elsewhere, with the numbers of columns
+    else:
+        chosen = np.array([levels is not None for levels in schema.levels])
+    columns = [
+        _read(X, k, name, is_frame, None if chosen is None else bool(chosen[k]))
+        for k, name in enumerate(names)
+    ]
+    if schema is None:
+        schema = Schema([_levels_of(column) if column.is_category else None for column in columns])
+    numbers = np.empty((X.shape[0], len(names)))
+    for k, (column, levels) in enumerate(zip(columns, schema.levels, strict=True)):
+        numbers[:, k] = column.values if levels is None else _numbers_of(column.values, levels)
+    return numbers, schema
+
+
+def _chosen(categorical_features: Any, names: list[str], given: Any) -> np.ndarray | None:
+    """Return which columns are categories by the parameter; None: their types tell."""
+    if _is_from_dtype(categorical_features):
+        return None
+    chosen = np.zeros(len(names), dtype=bool)
+    if categorical_features is None:
+        return chosen
+    asked = np.asarray(categorical_features)
+    if asked.dtype == bool:
+        if asked.shape != chosen.shape:
+            raise ValueError(
+                f"categorical_features is a mask of shape {asked.shape}; X has {len(names)} "
+                "columns."
+            )
+        return asked.copy()
+    for item in np.atleast_1d(asked).tolist():
+        if isinstance(item, str):
+            if given is None:
+                raise ValueError(
+                    f"categorical_features names {item!r}, but X is no frame with column names."
+                )
+            if item not in names:
+                raise ValueError(f"categorical_features names {item!r}, which X does not have.")
+            chosen[names.index(item)] = True
+        elif isinstance(item, int) and -len(names) <= item < len(names):
+            chosen[item] = True
+        else:
+            raise ValueError(
+                "categorical_features must be 'from_dtype', None, a mask, or names or numbers of "
+                f"columns (0 to {len(names) - 1}); got {item!r}."
+            )
+    return chosen
+
+
+def _is_from_dtype(value: Any) -> bool:
+    return isinstance(value, str) and value == "from_dtype"
+
+
+def _is_polars(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "polars"
+
+
+def _needs_reading(X: Any, is_frame: bool) -> bool:
+    """Tell whether a frame has columns other than plain numbers."""
+    if not is_frame:
+        return False
+    if _is_polars(X):
+        return not all(dtype.is_numeric() for dtype in X.dtypes)
+    return not all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in X.dtypes)
+
+
+def _refuse_dates(X: Any) -> None:
+    if getattr(getattr(X, "dtype", None), "kind", "") in "mM":
+        raise ValueError(f"X holds dates or times. {_TO_NUMBERS}")
+
+
+def _read(X: Any, k: int, name: str, is_frame: bool, chosen: bool | None) -> _Column:
+    """Read a column; ``chosen`` says whether it is a category, None that its type does."""
+    if not is_frame:
+        values = X[:, k]
+        if chosen:
+            return _Column(name, _texts(values.tolist(), name), None)
+        return _Column(name, _as_numbers(values.tolist(), name), None)
+    return (_read_polars if _is_polars(X) else _read_pandas)(X, k, name, chosen)
+
+
+def _read_pandas(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
+    series = X.iloc[:, k]
+    kind, text = getattr(series.dtype, "kind", "O"), str(series.dtype)
+    declared = None
+    if kind in "mM" or text.startswith(("period", "interval")):
+        raise ValueError(f"Column {name!r} of X holds dates or times ({text}). {_TO_NUMBERS}")
+    if text == "category":
+        declared = [_level(level) for level in series.cat.categories]
+        series = series.astype(object)
+    is_number = kind in "iufb" and declared is None
+    if is_number and not chosen:
+        return _Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), None)
+    return _read_values(series.tolist(), name, chosen, declared, text == "object")
+
+
+def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
+    import polars as pl
+
+    series = X.to_series(k)
+    dtype = series.dtype
+    if dtype.is_temporal():
+        raise ValueError(f"Column {name!r} of X holds dates or times ({dtype}). {_TO_NUMBERS}")
+    if (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)) and not chosen:
+        return _Column(name, np.array(series.cast(pl.Float64).to_numpy(), dtype=np.float64), None)
+    declared = None
+    if isinstance(dtype, pl.Enum):
+        declared = [_level(level) for level in dtype.categories.to_list()]
+    return _read_values(series.to_list(), name, chosen, declared, dtype == pl.Object)
+
+
+def _read_values(
+    values: list[Any],
+    name: str,
+    chosen: bool | None,
+    declared: list[str] | None,
+    is_object: bool,
+) -> _Column:
+    """Read Python values: numbers if all are, and nothing says that they are categories."""
+    if chosen is False and declared is None:
+        return _Column(name, _as_numbers(values, name), None)
+    if chosen is None and declared is None and is_object:
+        present = [value for value in values if not _is_missing(value)]
+        if all(isinstance(value, (Real, np.bool_)) for value in present):
+            return _Column(name, _as_numbers(values, name), None)
+    return _Column(name, _texts(values, name), declared)
+
+
+def _as_numbers(values: Sequence[Any], name: str) -> np.ndarray:
+    try:
+        return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Column {name!r} of X must be numbers: {error}. If it holds categories, name it in "
+            "categorical_features."
+        ) from None
+
+
+def _texts(values: Sequence[Any], name: str) -> list[str | None]:
+    """Return levels as texts, None if missing."""
+    result: list[str | None] = []
+    for value in values:
+        if _is_missing(value):
+            result.append(None)
+        elif isinstance(value, (datetime.date, datetime.time, datetime.timedelta, np.datetime64)):
+            raise ValueError(f"Column {name!r} of X holds dates or times. {_TO_NUMBERS}")
+        elif isinstance(value, (dict, list, set, np.ndarray)):
+            raise ValueError(
+                f"Column {name!r} of X holds a {type(value).__name__}: each value must be a "
+                "number, a text or missing."
+            )
+        else:
+            result.append(_level(value))
+    return result
+
+
+def _level(value: Any) -> str:
+    """Return the text that stands for a level: 1, 1.0 and "1" are the same."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _levels_of(column: _Column) -> list[str]:
+    found = {value for value in column.values if value is not None}
+    declared = column.declared or []
+    return declared + sorted(found.difference(declared))
+
+
+def _numbers_of(values: Any, levels: list[str]) -> np.ndarray:
+    if isinstance(values, np.ndarray):  # a category whose column holds numbers now
+        values = [None if math.isnan(value) else _level(value) for value in values.tolist()]
+    number = {level: float(k) for k, level in enumerate(levels)}
+    return np.array(
+        [np.nan if value is None else number.get(value, UNKNOWN) for value in values],
+        dtype=np.float64,
+    )
