@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from ._target_transform import Composed, as_map
 from .distribution import PredictiveDistribution
+from .engine.mixture import Mixture
 from .engine.posterior import Network
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def predict_dist(estimator: Any, X: Any, **inputs: Any) -> PredictiveDistributio
         return predict_dist(estimator[-1], X, **inputs)
     if isinstance(estimator, TransformedTargetRegressor) and hasattr(estimator, "regressor_"):
         return _before_transform(estimator, predict_dist(estimator.regressor_, X, **inputs))
-    if isinstance(getattr(estimator, "_net", None), Network) and hasattr(estimator, "predict_dist"):
+    is_ours = isinstance(getattr(estimator, "_net", None), (Network, Mixture))
+    if is_ours and hasattr(estimator, "predict_dist"):
         return estimator.predict_dist(X, **inputs)
     return PredictiveDistribution(*mean_and_std(estimator, X, **inputs))
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ._prequential import Prequential
+from ._scaling import Scaling
 from .engine.mixture import Mixture
 from .engine.posterior import FullLayer, Network
+from .engine.predicting import predict_moments
+from .tables.columns import Columns
 
 __all__ = ["FittedAttributes"]
 
@@ -19,6 +22,10 @@ class FittedAttributes:
 
     _net: Network | Mixture
     _prequential: Prequential
+    _scaling: Scaling
+    _some_rows: np.ndarray | None
+    _table: Columns
+    n_features_in_: int
     _dtype: str  # of X as it was given first, and of predictions
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -99,6 +106,73 @@ class FittedAttributes:
         """Mean log-likelihood of streamed rows, in which a row counts half after 500 rows."""
         self._fitted_net("recent_log_likelihood_")
         return self._prequential.recent
+
+    @property
+    def encoded_feature_names_(self) -> np.ndarray:
+        """Names of the inputs: levels of categories, and "missing", have one each."""
+        self._fitted_net("encoded_feature_names_")
+        return np.array(self._table.encoded_names, dtype=object)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients of a linear model, in units of X and y: means over the members."""
+        return self._linear("coef_")[0]
+
+    @property
+    def intercept_(self) -> float | np.ndarray:
+        """Constant term of a linear model, in units of y."""
+        intercept = self._linear("intercept_")[1]
+        return intercept if intercept.ndim else float(intercept)
+
+    def _linear(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        net = self._fitted_net(name)
+        if isinstance(net, Mixture) or len(net.layers) > 1:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}: it is no linear model, "
+                "which hidden_layer_sizes=() is."
+            )
+        mu = net.reported().layers[0].mu.mean(axis=0).astype(np.float64)
+        x, y = self._scaling
+        coef = mu[:-1].T / x.scale
+        intercept = mu[-1] - coef @ x.mean
+        if y is not None:
+            coef = coef * y.scale[:, None]
+            intercept = intercept * y.scale + y.mean
+            if getattr(self, "_y_ndim", 2) == 1:
+                return coef[0], intercept[0]
+        return coef, intercept
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How much the mean changes with each feature, over those of all; they sum to one.
+
+        That is the root mean square change of the outputs, over some training rows, when the
+        feature changes by its standard deviation, all levels of a category together.
+        """
+        net = self._fitted_net("feature_importances_").reported()
+        rows = self._some_rows
+        if rows is None:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute 'feature_importances_': it was "
+                "fitted to a sparse matrix, or by an earlier version."
+            )
+        scaling = self._scaling
+
+        def mean(x: np.ndarray) -> np.ndarray:
+            return predict_moments(
+                net, x, prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype)
+            )[0].mean(axis=0)
+
+        change = np.zeros(rows.shape[1])
+        for k, step in enumerate(rows.std(axis=0) / 2):
+            if step > 0:
+                beside = np.repeat(rows[None], 2, axis=0)
+                beside[:, :, k] += np.array([[step], [-step]], dtype=rows.dtype)
+                above, below = np.split(mean(beside.reshape(-1, rows.shape[1])), 2, axis=-1)
+                change[k] = np.mean(np.square(above - below))
+        of_features = np.sqrt(np.bincount(self._table.origins, change, self.n_features_in_))
+        total = of_features.sum()
+        return of_features / total if total > 0 else of_features
 
     @property
     def n_outputs_(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags, check_array, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._attributes import FittedAttributes
@@ -58,6 +58,8 @@ from .engine.runs import Plan
 from .engine.sources import InMemory
 from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
+from .tables.columns import Columns, fit_columns, plain_columns
+from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
 
@@ -70,6 +72,7 @@ FEW_COLUMNS = 256  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 10, 60
+KEPT_ROWS = 64  # at which importances of features are measured
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
 
@@ -89,6 +92,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     best_iter_: int | np.ndarray
     train_scores_: list[float]
     validation_scores_: list[float] | None
+    _columns: Columns | None = None  # what those of X become; not in old files
+    _levels: list[list[str] | None] | None = None  # of categories in X as it was read first
+    _some_rows: np.ndarray | None = None  # inputs at which importances are measured
     _score_shift = 0.0  # from log-likelihoods of transformed targets to those of y
 
     def __init__(
@@ -110,6 +116,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
+        categorical_features: Any = "from_dtype",
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
         shuffle: bool = True,
@@ -133,6 +140,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self.n_members = n_members
         self.n_jobs = n_jobs
         self.standardize = standardize
+        self.categorical_features = categorical_features
         self.weight_gain = weight_gain
         self.bias_variance = bias_variance
         self.shuffle = shuffle
@@ -199,6 +207,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             net.outputs = self._model_in_units(net.outputs)
             if before is not None:
                 before.carry_over(net, self._scaling)
+            self._keep_some_rows(data)
             groups = user.group_numbers(data)
             net = self._train(net, data, order, validation, member_rngs, warm, tasks, groups)
             self._accept(net)
@@ -226,6 +235,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 learned = self._see_stream(data, first)
+                self._keep_some_rows(data)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
@@ -282,7 +292,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._origin = Origin.of(net, scaling, n_seen, prequential)
 
     def _empty_scaling(self, data: RawRows) -> Scaling:
-        return Scaling.empty(data.X, data.y.shape[1] if self._scales_targets else None)
+        n_targets = data.y.shape[1] if self._scales_targets else None
+        return Scaling.empty(data.X, n_targets, self._table.floor)
 
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
@@ -294,7 +305,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not self.standardize:
             return scaling
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
-        return scaling.updated(data.X, data.y, weight)
+        X = data.X
+        if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
+            X = self._filled(X, None)
+        return scaling.updated(X, data.y, weight)
 
     def _see_stream(self, data: RawRows, first: bool) -> RawRows:
         """Count new rows, and take them into the statistics, without outliers among the targets.
@@ -307,13 +321,21 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             self._see(data)
             return data
         if first:
-            gross = gross_outliers(data.X, data.y, data.weight)
+            X = self._filled(data.X, None)
+            gross = gross_outliers(X, data.y, data.weight)
             typical = np.where(gross, np.nan, data.y) if gross.any() else data.y
         else:
             typical = y_moments.without_outliers(data.y)
         self._see(data._replace(y=typical))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
+
+    def _keep_some_rows(self, data: RawRows) -> None:
+        """Keep a few rows, at equal distances, at which importances are measured."""
+        self._some_rows = None
+        if not sparse.issparse(data.X):
+            step = -(-data.n_to_learn // KEPT_ROWS)
+            self._some_rows = self._filled(data.X[: data.n_to_learn : step], self._scaling)
 
     def _accept(self, net: Network | Mixture) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""
@@ -365,7 +387,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         weight = _weight_of_used(data.weight, order)
         learned = np.flatnonzero(weight)
         scaling = self._updated(self._empty_scaling(data), data, order)
-        x = scaling.inputs(data.X[learned], None, np.float64)[0]
+        x = scaling.inputs(self._filled(data.X[learned], scaling), None, np.float64)[0]
         n_rows, n_features = _n_rows(weight), data.X.shape[1]
         kinds = kinds_for(n_rows, n_features, is_sparse=sparse.issparse(x))
         encodings = [kind.encoding(x, weight[learned]) for kind in kinds]
@@ -467,7 +489,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not self.early_stopping:
             return np.tile(np.arange(len(data.weight)), (self._n_members, 1)), None
         return hold_out(
-            data.X, data.y, self.validation_fraction, self._n_members, rng,
+            self._filled(data.X, None), data.y, self.validation_fraction, self._n_members, rng,
             stratify=data.y.ndim == 1, shared=self._shares_fold,
         )  # fmt: skip
 
@@ -629,7 +651,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _prepare(self, data: RawRows, dtype: np.dtype[Any]) -> Rows:
         """Return rows in the units of the network."""
-        x, errors = self._scaling.inputs(data.X, data.errors, dtype)
+        X = self._filled(data.X, self._scaling)
+        x, errors = self._scaling.inputs(X, data.errors, dtype)
         y = self._scaling.targets(data.y, dtype)
         return Rows(x, y, data.weight.astype(dtype), errors)
 
@@ -695,7 +718,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
         if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y", weight)
-        data = RawRows(X, y, weight, self._check_errors(X_std, X_cov, X)).positive()
+        if first:
+            self._columns = self._fit_columns(X, weight, streamed=incremental)
+        errors = self._check_errors(X_std, X_cov, X)
+        data = RawRows(self._table.encode(X), y, weight, errors).positive()
         if not incremental and y.ndim == 2 and not n_observed(data.y).all():
             unseen = np.flatnonzero(n_observed(data.y) == 0).tolist()
             raise ValueError(f"y has targets that no row observes: columns {unseen}.")
@@ -705,7 +731,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """Set gross outliers among the targets aside, with a warning, if the noise is learned."""
         if not (self._scales_targets and isinstance(self.sigma_v, str)):
             return data
-        gross = gross_outliers(data.X, data.y, data.weight)
+        gross = gross_outliers(self._filled(data.X, None), data.y, data.weight)
         if not gross.any():
             return data
         warnings.warn(
@@ -730,22 +756,61 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _validate_X(self, X: Any) -> Any:
         check_is_fitted(self)
         dtype = self._dtype
-        if self._is_plain(X) and X.dtype == dtype:
-            return X
-        return validate_data(self, known_frame(X), reset=False, accept_sparse="csr", dtype=dtype)
+        if not (self._is_plain(X) and X.dtype == dtype):
+            X = self._checked(known_frame(X), reset=False, dtype=dtype)
+        return self._table.encode(X)
+
+    def _checked(self, X: Any, *y: Any, reset: bool, dtype: Any = None, **checks: Any) -> Any:
+        """Return X as numbers, and y if it is given; what is missing in X is NaN.
+
+        Categories are the numbers of their levels.
+        """
+        dtype = [np.float64, np.float32] if dtype is None else dtype
+        schema = None if reset else Schema(self._table.levels)
+        read = read_columns(X, self.categorical_features, schema)
+        if reset:
+            self._levels = None if read is None else read[1].levels
+        checks = {**checks, "dtype": dtype, "ensure_all_finite": "allow-nan"}
+        if read is None:
+            return validate_data(self, X, *y, reset=reset, accept_sparse="csr", **checks)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if y:
+            return check_X_y(read[0], *y, estimator=self, **checks)
+        return check_array(read[0], estimator=self, input_name="X", **checks)
+
+    @property
+    def _table(self) -> Columns:
+        """What the columns of X become."""
+        return self._columns or plain_columns(self.n_features_in_)
+
+    def _fit_columns(self, X: Any, weight: np.ndarray, *, streamed: bool) -> Columns:
+        there = weight > 0
+        if not there.all():
+            X, weight = X[there], weight[there]
+        names = getattr(self, "feature_names_in_", None)
+        clips = bool(self.standardize)
+        return fit_columns(X, weight, names, self._levels, streamed=streamed, clips=clips)
+
+    def _filled(self, X: Any, scaling: Scaling | None) -> Any:
+        """Return inputs without gaps; ``scaling`` has the statistics so far, if there are."""
+        return self._table.filled(X, None if scaling is None else scaling.x)
 
     def _is_plain(self, X: Any) -> bool:
         """Tell whether a fitted estimator can take X as it is."""
         names = hasattr(self, "feature_names_in_")  # scikit-learn warns of an X without
-        return not names and is_plain(X, self.n_features_in_)
+        special = names or self._table.has_categories
+        return not special and is_plain(X, self.n_features_in_)
 
     def _check_errors(self, X_std: Any, X_cov: Any, X: Any) -> InputErrors | None:
         if X_std is not None and X_cov is not None:
             raise ValueError("Give X_std or X_cov, not both: X_cov holds the variances too.")
+        if X_std is None and X_cov is None:
+            return None
         names = getattr(self, "feature_names_in_", None)
+        given = np.broadcast_to(0.0, (X.shape[0], self.n_features_in_))
         if X_cov is not None:
-            return check_X_cov(X_cov, X, names)
-        return check_X_std(X_std, X, names)
+            return self._table.encode_errors(check_X_cov(X_cov, given, names))
+        return self._table.encode_errors(check_X_std(X_std, given, names))
 
     # Predictions
 
@@ -759,13 +824,16 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield moments of the outputs for rows that have been checked."""
         net = self._net.reported()
-        scaling = self._scaling
+        scaling, table = self._scaling, self._table
+
+        def predict(x: Any, errors: InputErrors | None) -> tuple[np.ndarray, np.ndarray]:
+            return predict_moments(
+                net, x, errors, prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype)
+            )
 
         def block(part: slice) -> tuple[np.ndarray, np.ndarray]:
-            return predict_moments(
-                net, X[part], None if errors is None else errors.take(part),
-                prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype),
-            )  # fmt: skip
+            of_part = None if errors is None else errors.take(part)
+            return table.averaged(X[part], of_part, predict, scaling.x)
 
         per_row = net.n_members * net.outputs.n_outputs
         return map(block, slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))
@@ -783,6 +851,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._base import BaseTAGI
 from ._input import MatrixLike, RandomState, check_weight
@@ -150,6 +150,13 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Centre and scale features with statistics of the training rows (running
         statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
         than 128; fewer are learned as dense ones.
+
+    categorical_features : "from_dtype", None or array-like of bool, int or str, default="from_dtype"
+        Which columns of X are categories: by their type in a frame (pandas category, string and
+        object columns with text; polars Categorical, Enum and String), or a mask, numbers or names
+        of columns; None: no column is. A category is one-hot inside, with rare levels joined; a
+        level that was not learned is uncertain. In `partial_fit` the levels are those that the
+        type declares, or those of the first call.
 
     weight_gain : float, default=1.0
         Factor of the prior variance of the weights, which is Xavier's ``2 / (n_in + n_out)``.
@@ -318,6 +325,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
+        categorical_features: Any = "from_dtype",
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
         probit_scale: float = 1 / 3,
@@ -345,6 +353,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             n_members=n_members,
             n_jobs=n_jobs,
             standardize=standardize,
+            categorical_features=categorical_features,
             weight_gain=weight_gain,
             bias_variance=bias_variance,
             shuffle=shuffle,
@@ -743,14 +752,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             raise ValueError("y must be an indicator matrix, or not, as in the first call.")
         if is_multilabel:
             y = self._check_indicator(y)
-            X = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-            )
+            X = self._checked(X, reset=reset)
             check_consistent_length(X, y)
             return X, y
-        X, y = validate_data(
-            self, X, as_labels(y), reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        X, y = self._checked(X, as_labels(y), reset=reset)
         if y.dtype.kind != "O":
             check_classification_targets(y)
         return X, y

@@ -30,6 +30,13 @@ def check_params(params: dict[str, Any]) -> None:
     """Refuse a wrong type or range of any constructor parameter."""
     if not _is_str(params["hidden_layer_sizes"], "auto"):
         hidden_sizes(params["hidden_layer_sizes"])
+    categories = params["categorical_features"]
+    if isinstance(categories, str) and categories != "from_dtype":
+        _refuse(
+            "categorical_features",
+            categories,
+            "'from_dtype', None, a mask, or names or numbers of columns",
+        )
     _one_of(params, "activation", tuple(ACTIVATIONS))
     _one_of(params, "batch_inference", ("joint", "independent"))
     _one_of(params, "covariance_type", ("diag", "full"))

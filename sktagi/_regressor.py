@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_consistent_length
-from sklearn.utils.validation import validate_data
 
 from ._base import BaseTAGI
 from ._input import (
@@ -150,6 +149,13 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Centre and scale features and target with statistics of the training rows (running
         statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
         than 128; fewer are learned as dense ones.
+
+    categorical_features : "from_dtype", None or array-like of bool, int or str, default="from_dtype"
+        Which columns of X are categories: by their type in a frame (pandas category, string and
+        object columns with text; polars Categorical, Enum and String), or a mask, numbers or names
+        of columns; None: no column is. A category is one-hot inside, with rare levels joined; a
+        level that was not learned is uncertain. In `partial_fit` the levels are those that the
+        type declares, or those of the first call.
 
     weight_gain : float, default=1.0
         Factor of the prior variance of the weights, which is Xavier's ``2 / (n_in + n_out)``.
@@ -323,6 +329,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         n_members: int | Literal["auto"] = "auto",
         n_jobs: int | None = None,
         standardize: bool = True,
+        categorical_features: Any = "from_dtype",
         weight_gain: float = 1.0,
         bias_variance: float = 0.01,
         target_transform: Any = None,
@@ -348,6 +355,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             n_members=n_members,
             n_jobs=n_jobs,
             standardize=standardize,
+            categorical_features=categorical_features,
             weight_gain=weight_gain,
             bias_variance=bias_variance,
             shuffle=shuffle,
@@ -842,11 +850,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         if not reset and self._is_plain(X) and is_plain(y, None) and len(X) == len(y):
             return X, y
         values = missing_targets(y)
-        X, y = validate_data(
-            self, X, y if values is None else np.nan_to_num(values, posinf=np.inf, neginf=-np.inf),
-            reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32],
-            multi_output=True, y_numeric=True,
-        )  # fmt: skip
+        known = y if values is None else np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
+        X, y = self._checked(X, known, reset=reset, multi_output=True, y_numeric=True)
         return X, y if values is None else values
 
     def _validate_targets(
@@ -973,8 +978,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         noise, scaling, dtype = self._net.noise_net, self._scaling, self._net.dtype
         if noise is None or not noise.varies:
             return np.ones((self._n_targets, 1))
+
+        def inputs(part: slice) -> Any:
+            return scaling.inputs(self._filled(X[part], scaling), None, dtype)[0]
+
         blocks = slices(X.shape[0], max(1, BLOCK_ELEMENTS // (X.shape[1] + 1)))
-        return np.hstack([noise.ratio(scaling.inputs(X[b], None, dtype)[0]) for b in blocks])
+        return np.hstack([noise.ratio(inputs(b)) for b in blocks])
 
 
 def _first_axis(levels: np.ndarray, ndim: int) -> np.ndarray:

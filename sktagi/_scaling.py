@@ -44,12 +44,13 @@ class Moments:
     deviation: np.ndarray
     since: np.ndarray
     centered: bool
+    floor: Any = 0.0  # (n_columns,): least scale, or one for all
 
     @classmethod
-    def empty(cls, n_columns: int, *, centered: bool = True) -> Moments:
+    def empty(cls, n_columns: int, *, centered: bool = True, floor: Any = 0.0) -> Moments:
         """Return the statistics of no rows."""
         zeros = np.zeros(n_columns)
-        return cls(zeros, zeros, zeros, zeros, centered)
+        return cls(zeros, zeros, zeros, zeros, centered, floor)
 
     def updated(self, values: Any, weight: np.ndarray, name: str) -> Moments:
         """Return the statistics of the rows seen so far and these."""
@@ -98,6 +99,7 @@ class Moments:
             self.deviation + deviation + between,
             self.since + since,
             self.centered,
+            self.floor,
         )
 
     def without(self, other: Moments) -> Moments:
@@ -112,12 +114,12 @@ class Moments:
         left, mean, deviation, since = (
             np.where(some, a, 0) for a in (left, mean, deviation, since)
         )
-        return Moments(left, mean, deviation, since, self.centered)
+        return Moments(left, mean, deviation, since, self.centered, self.floor)
 
     @cached_property
     def scale(self) -> np.ndarray:
-        """Root mean square about the mean, or 1 where a column is constant to rounding."""
-        return np.where(self._constant, 1.0, self._spread)
+        """Root mean square about the mean, or its floor; 1 where a column is constant to rounding."""
+        return np.where(self._constant, 1.0, np.maximum(self._spread, self.floor))
 
     @cached_property
     def _spread(self) -> np.ndarray:
@@ -220,9 +222,9 @@ class Scaling(NamedTuple):
     y: Moments | None  # None: targets are not scaled, as class numbers
 
     @classmethod
-    def empty(cls, X: Any, n_targets: int | None) -> Scaling:
+    def empty(cls, X: Any, n_targets: int | None, floor: Any = 0.0) -> Scaling:
         """Return the scaling of no rows, for features like X; None: targets are not scaled."""
-        x_moments = Moments.empty(X.shape[1], centered=not sparse.issparse(X))
+        x_moments = Moments.empty(X.shape[1], centered=not sparse.issparse(X), floor=floor)
         return cls(x_moments, None if n_targets is None else Moments.empty(n_targets))
 
     def updated(self, X: Any, y: np.ndarray, weight: np.ndarray) -> Scaling:

@@ -22,6 +22,9 @@ Version 4
 ``_scaling``
     ``Scaling``: ``x`` and ``y``, ``Moments``, the running statistics of features and of targets;
     None in the place of class labels.
+``_columns``, ``_levels``, ``_some_rows``
+    ``Columns``: what the columns of X become, the levels of its categories as they were read, and
+    some inputs. Older files have none: all columns are numbers.
 ``_prequential``
     ``Prequential``: the sums behind the scores of the stream.
 ``_origin``
@@ -58,6 +61,8 @@ from .engine.posterior import Calibration, FullLayer, Layer, Network
 from .engine.shape import Shape, gaussian_shape
 from .engine.softmax import Softmax
 from .engine.tree import ClassTree
+from .tables.columns import Columns
+from .tables.completion import JointGaussian
 
 __all__ = ["STATE_VERSION", "from_plain", "to_plain"]
 
@@ -84,6 +89,8 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Scaling": (Scaling, Scaling._fields),
     "Prequential": (Prequential, Prequential._fields),
     "Origin": (Origin, Origin._fields),
+    "Columns": (Columns, tuple(field.name for field in fields(Columns))),
+    "JointGaussian": (JointGaussian, tuple(field.name for field in fields(JointGaussian))),
 }
 _ACTIVATION_NAMES = {function: name for name, function in ACTIVATIONS.items()}
 

@@ -70,6 +70,7 @@ class UserSplit(NamedTuple):
             y = estimator._validate_targets(y, first=False, incremental=True, classes=None)
         except ValueError as error:
             raise ValueError(f"X_val and y_val do not fit X and y: {error}") from error
+        X = estimator._table.encode(X)
         weight = check_weight(self.sample_weight_val, X.shape[0], "sample_weight_val")
         weight = estimator._times_class_weight(y, weight)
         if y.ndim == 2 and y.shape[1] > 1:

@@ -36,6 +36,7 @@ from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
 from .engine.sources import TRUST
 from .engine.training import History, fit_epochs
+from .tables.columns import has_missing
 
 __all__ = ["fit_shards"]
 
@@ -293,6 +294,11 @@ def _shard(
     estimator._score_shift = estimator._mean_log_slope(data)
     order, validation = estimator._split(data, np.random.RandomState(seed % (1 << 32)))
     estimator.n_samples_seen_ = 0
+    if not estimator._table.is_plain or has_missing(data.X):
+        raise ValueError(
+            "X has categories or missing values, which shards cannot learn yet: encode and impute "
+            "them before, or use fit."
+        )
     estimator._scaling = estimator._empty_scaling(data)
     estimator._see(data, used=order)
     return _Shard(estimator, data, order, validation)
@@ -592,7 +598,7 @@ def _checked_alike(summaries: list[_Summary]) -> Any:
     """Return an estimator with what validation found, which must be the same in all shards."""
     first = summaries[0].estimator
     for summary in summaries:
-        for name in ("n_features_in_", "feature_names_in_", "_y_ndim", "_n_targets"):
+        for name in ("n_features_in_", "feature_names_in_", "_columns", "_y_ndim", "_n_targets"):
             mine, theirs = (getattr(e, name, None) for e in (first, summary.estimator))
             if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
                 raise ValueError(f"Partitions differ in {name.strip('_')}: {mine} and {theirs}.")

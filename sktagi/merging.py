@@ -155,6 +155,7 @@ _MUST_AGREE = {
     "their precision": lambda e: e._net.dtype.name,
     "their activation": lambda e: e.activation,
     "the names of their features": lambda e: list(getattr(e, "feature_names_in_", ())),
+    "the columns that they make of a table": lambda e: e._table.encoded_names,
     "their classes": lambda e: list(getattr(e, "classes_", ())),
     "the dimensions of their targets": lambda e: getattr(e, "_y_ndim", 1),
     "standardize": lambda e: e._standardized,

@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-__all__ = ["JointGaussian", "N_DRAWS", "fit_gaussian", "normal_nodes", "uniform_nodes"]
+__all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "uniform_nodes"]
 
 N_DRAWS = 16  # ways in which a row is completed
 MOST_ROWS = 5000  # of a table with missing values, that mean and covariance are found from
@@ -89,9 +89,7 @@ def _fit_standardised(
     return mean, cov
 
 
-def _conditional(
-    z: np.ndarray, mean: np.ndarray, cov: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _conditional(z: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rows with conditional means where they are NaN, and conditional covariances.
 
     The block of the observed is inverted in the place of the whole matrix, with ones on the

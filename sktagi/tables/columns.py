@@ -1,0 +1,485 @@
+"""What the columns of a table become: inputs of the network.
+
+Numbers stay as they are; those of a column with heavy tails are clipped smoothly. A category
+becomes a column for each level (one-hot), rare levels share one. Where training rows have missing
+values, a column says so. NaN is what is not known: a missing number, or, in all columns of a
+category, a level that was never seen. It is completed when a row is learned (by its mean) and when
+it is predicted (in several ways, so that the std is wider).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..engine.fast import has_nan
+from ..engine.inputs import InputErrors
+from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, uniform_nodes
+
+__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns"]
+
+FEWEST_ROWS = 3  # of a level that has a column of its own, and of a "missing" column
+MANY_COLUMNS = 256  # beyond which a table with categories is a sparse matrix
+# What rows with a missing value have taught counts beside the distribution of the column as so
+# many rows: these rows have its spread in their noise.
+OWN_ROWS = 20.0
+LEAST_SHARE = 0.05  # of that distribution; less is none
+QUANTILES = np.array([0.1, 0.5, 0.9])
+WIDTH = 2.56  # of the central 80 % of a Gaussian, in standard deviations
+FAR = 10.0  # standard deviations from the median: a column that goes beyond has heavy tails
+CLIP = 5.0  # standard deviations that its values approach
+RARE_SPREAD = 0.3  # of two values, over their distance: rarer ones are not scaled up further
+
+Predict = Callable[[Any, InputErrors | None], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(eq=False)
+class Columns:
+    """The columns of a table as they were fitted, each list or array one entry for each."""
+
+    names: list[str]
+    levels: list[list[str] | None]  # as they are read; None: numbers
+    slots: list[np.ndarray | None]  # of each level, and of "missing": its place; -1: not known
+    slot_names: list[list[str] | None]
+    shares: list[np.ndarray | None]  # of the rows, for each slot
+    missing_columns: np.ndarray  # numbers of the columns that have one that says "missing"
+    is_empty: np.ndarray  # no training row has a value: never known
+    center: np.ndarray
+    width: np.ndarray  # zero: not clipped
+    n_missing: np.ndarray  # weight of the training rows without a value
+    mean: np.ndarray  # of numbers
+    gaussian: JointGaussian | None  # of the numbers
+    floor: np.ndarray  # (n_encoded,): least scale
+    makes_sparse: bool
+
+    @cached_property
+    def n_encoded(self) -> int:
+        """Number of inputs."""
+        return int(self._starts[-1] + len(self.missing_columns))
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all columns are inputs as they are."""
+        return not (
+            self.has_categories
+            or len(self.missing_columns)
+            or self.is_empty.any()
+            or self.width.any()
+        )
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether some columns are categories."""
+        return any(levels is not None for levels in self.levels)
+
+    @cached_property
+    def encoded_names(self) -> list[str]:
+        """Names of the inputs."""
+        result = []
+        for name, levels in zip(self.names, self.slot_names, strict=True):
+            result += [name] if levels is None else [f"{name}_{level}" for level in levels]
+        return result + [f"{self.names[k]}_missing" for k in self.missing_columns]
+
+    @cached_property
+    def origins(self) -> np.ndarray:
+        """Number of the column that each input comes from."""
+        return np.r_[np.repeat(np.arange(len(self.names)), self._sizes), self.missing_columns]
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        return np.array([1 if slots is None else len(slots) for slots in self.slot_names])
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.r_[0, np.cumsum(self._sizes)]
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
+        """Columns that are numbers."""
+        return np.flatnonzero([slots is None for slots in self.slots])
+
+    @cached_property
+    def _categories(self) -> list[tuple[int, slice]]:
+        """Columns that are categories, and where their inputs stand."""
+        starts = self._starts
+        return [
+            (k, slice(starts[k], starts[k + 1]))
+            for k, slots in enumerate(self.slots)
+            if slots is not None
+        ]
+
+    @cached_property
+    def _unknown_share(self) -> np.ndarray:
+        """Share of a column's own variance that a missing number has, for each of the numbers."""
+        share = OWN_ROWS / (OWN_ROWS + self.n_missing[self._numbers])
+        return np.where(self.is_empty[self._numbers] | (share < LEAST_SHARE), 0, share)
+
+    # Encoding
+
+    def encode(self, X: Any) -> Any:
+        """Return inputs (n, n_encoded) for a table of numbers and numbers of levels."""
+        if self.is_plain:
+            return X
+        if sparse.issparse(X):
+            return self._with_missing_columns(X)
+        numbers = self._clipped(X[:, self._numbers])
+        flags = np.isnan(X[:, self.missing_columns])
+        places = [self._places(X[:, k], k) for k, _ in self._categories]
+        if self.makes_sparse:
+            return self._sparse(numbers - self.mean[self._numbers], places, flags, X.dtype)
+        out = np.zeros((len(X), self.n_encoded), dtype=X.dtype)
+        out[:, self._starts[self._numbers]] = numbers
+        for (_, part), place in zip(self._categories, places, strict=True):
+            block = out[:, part]
+            known = np.flatnonzero(place >= 0)
+            block[known, place[known]] = 1
+            block[place < 0] = np.nan
+        out[:, self._starts[-1] :] = flags
+        return out
+
+    def _places(self, levels: np.ndarray, column: int) -> np.ndarray:
+        slots = self.slots[column]
+        assert slots is not None
+        number = np.where(np.isnan(levels), len(slots) - 1, levels).astype(int)
+        return np.where(number < 0, -1, slots[number])
+
+    def _clipped(self, numbers: np.ndarray) -> np.ndarray:
+        width, center = self.width[self._numbers], self.center[self._numbers]
+        tails = np.flatnonzero(width)
+        empty = self.is_empty[self._numbers]
+        if len(tails) or empty.any():
+            numbers = numbers.copy()
+            far = (numbers[:, tails] - center[tails]) / width[tails]
+            numbers[:, tails] = center[tails] + width[tails] * far / np.hypot(1, far / CLIP)
+            numbers[:, empty] = np.nan
+        return numbers
+
+    def _sparse(
+        self, numbers: np.ndarray, places: list[np.ndarray], flags: np.ndarray, dtype: Any
+    ) -> Any:
+        rows = np.arange(len(numbers))
+        number = dict(zip(self._numbers, numbers.T, strict=True))
+        place_of = {k: place for (k, _), place in zip(self._categories, places, strict=True)}
+        blocks = []
+        for k, size in enumerate(self._sizes):
+            if k in number:
+                blocks.append(sparse.csr_array(number[k][:, None].astype(dtype)))
+                continue
+            place = place_of[k]
+            entries = np.where(place < 0, np.nan, 1).astype(dtype)
+            where = rows, np.maximum(place, 0)
+            blocks.append(sparse.csr_array((entries, where), shape=(len(rows), size)))
+        blocks.append(sparse.csr_array(flags.astype(dtype)))
+        return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+    def _with_missing_columns(self, X: Any) -> Any:
+        X = X.tocsr(copy=True)
+        if self.is_empty.any():
+            X.data[self.is_empty[X.indices]] = np.nan
+        if not len(self.missing_columns):
+            return X
+        missing = sparse.csr_array(
+            (np.isnan(X.data).astype(X.dtype), X.indices, X.indptr), shape=X.shape
+        )[:, self.missing_columns]
+        return sparse.csr_array(sparse.hstack([X, missing], format="csr"))
+
+    def encode_errors(self, errors: InputErrors | None) -> InputErrors | None:
+        """Return the errors of the inputs for those of the columns."""
+        if errors is None or self.is_plain:
+            return errors
+        values = errors.values
+        chosen = np.zeros((len(self.names), self.n_encoded))
+        chosen[self._numbers, self._starts[self._numbers]] = 1
+        if sparse.issparse(values):
+            of_categories = values[:, [k for k, _ in self._categories]].data
+            result = sparse.csr_array(values @ sparse.csr_array(chosen))
+        elif errors.are_covariances:
+            of_categories = np.array([values[:, k].any() for k, _ in self._categories])
+            result = chosen.T @ values @ chosen
+        else:
+            of_categories = values[:, [k for k, _ in self._categories]]
+            result = values @ chosen
+        if np.any(of_categories):
+            name = "X_cov" if errors.are_covariances else "X_std"
+            raise ValueError(
+                f"{name} must be zero for categories: these have no errors of numbers."
+            )
+        return InputErrors(result)
+
+    # What is missing
+
+    def filled(self, X: Any, moments: Any) -> Any:
+        """Return inputs in which what is not known has its mean, given the rest of the row.
+
+        ``moments`` are the running statistics of the inputs, or None where there are none yet.
+        """
+        if not has_missing(X):
+            return X
+        if sparse.issparse(X):
+            X = X.copy()
+            gaps = np.isnan(X.data)
+            X.data[gaps] = self._usual[X.indices[gaps]]
+            return X
+        X = X.copy()
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        X[rows] = self._complete(X[rows], moments)[0]
+        return X
+
+    @cached_property
+    def _usual(self) -> np.ndarray:
+        """What fills gaps of a sparse matrix."""
+        usual = np.zeros(self.n_encoded)
+        if not self.makes_sparse:
+            usual[self._starts[self._numbers]] = self.mean[self._numbers]
+        return usual
+
+    def _complete(self, X: np.ndarray, moments: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows that are filled, and roots (rows, n, n) or (n,) of what numbers may be."""
+        X = X.copy()
+        at = self._starts[self._numbers]
+        roots: np.ndarray
+        if self.gaussian is not None:
+            X[:, at], roots = self.gaussian.given(X[:, at].astype(np.float64))
+        else:
+            mean, roots = self.mean[self._numbers], np.ones(len(at))
+            if moments is not None and moments.weight.any():
+                mean, roots = moments.mean[at], moments.scale[at]
+            X[:, at] = np.where(np.isnan(X[:, at]), mean, X[:, at])
+        for k, part in self._categories:
+            block = X[:, part]
+            shares = self.shares[k]
+            X[:, part] = np.where(np.isnan(block), shares, block)
+        return X, roots
+
+    def averaged(
+        self, X: Any, errors: InputErrors | None, predict: Predict, moments: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predict rows; mean and variance of a row with gaps are over what it may be."""
+        mu, var = predict(self.filled(X, moments), errors)
+        rows = self._uncertain_rows(X)
+        if not len(rows):
+            return mu, var
+        mu, var = mu.copy(), var.copy()
+        some = None if errors is None else errors.take(rows)
+        start = mu[..., rows].astype(np.float64)
+        shift, square, within = (np.zeros_like(start) for _ in range(3))
+        for x in self._completions(X[rows], moments):
+            one_mu, one_var = predict(x, some)
+            difference = one_mu - start
+            shift += difference / N_DRAWS
+            square += np.square(difference) / N_DRAWS
+            within += one_var / N_DRAWS
+        mu[..., rows] = start + shift
+        var[..., rows] = within + np.maximum(square - np.square(shift), 0)
+        return mu, var
+
+    def _uncertain_rows(self, X: Any) -> np.ndarray:
+        """Return the rows in which something is missing that training rows do not tell enough."""
+        if not has_missing(X):
+            return np.empty(0, dtype=int)
+        counts = np.zeros(self.n_encoded, dtype=bool)
+        for _, part in self._categories:
+            counts[part] = True
+        if sparse.issparse(X):
+            gaps = np.isnan(X.data) & counts[X.indices]
+            return np.unique(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[gaps])
+        counts[self._starts[self._numbers]] = self._unknown_share > 0
+        return np.flatnonzero((np.isnan(X) & counts).any(axis=1))
+
+    def _completions(self, X: Any, moments: Any) -> Iterator[Any]:
+        """Yield the rows with what they may be in the place of gaps."""
+        levels = uniform_nodes(len(self._categories))
+        if sparse.issparse(X):
+            for node in levels:
+                yield self._with_levels(X, node)
+            return
+        gaps = np.isnan(X)
+        filled, roots = self._complete(X, moments)
+        at = self._starts[self._numbers]
+        size = np.sqrt(self._unknown_share)
+        for normal, node in zip(normal_nodes(len(at)), levels, strict=True):
+            x = filled.copy()
+            step = roots @ normal if roots.ndim == 3 else roots * normal
+            x[:, at] += np.where(gaps[:, at], step * size, 0)
+            for (k, part), u in zip(self._categories, node, strict=True):
+                rows = np.flatnonzero(gaps[:, part.start])
+                x[rows, part] = 0
+                x[rows, part.start + self._level_at(k, u)] = 1
+            yield x
+
+    def _with_levels(self, X: Any, node: np.ndarray) -> Any:
+        """Return sparse rows in which levels that are not known are some."""
+        X = X.copy()
+        for (k, part), u in zip(self._categories, node, strict=True):
+            gaps = np.isnan(X.data) & (X.indices == part.start)
+            X.indices[gaps] += self._level_at(k, u)
+            X.data[gaps] = 1
+        gaps = np.isnan(X.data)
+        X.data[gaps] = self._usual[X.indices[gaps]]
+        X.has_sorted_indices = False
+        X.sort_indices()
+        return X
+
+    def _level_at(self, column: int, u: float) -> int:
+        shares = self.shares[column]
+        assert shares is not None
+        return int(min(np.searchsorted(np.cumsum(shares), u), len(shares) - 1))
+
+
+def has_missing(X: Any) -> bool:
+    """Tell whether a matrix, dense or sparse, has NaN."""
+    return has_nan(X.data if sparse.issparse(X) else X)
+
+
+def plain_columns(n_columns: int) -> Columns:
+    """Return columns of numbers of which nothing is known."""
+    zeros = np.zeros(n_columns)
+    nothing: list[Any] = [None] * n_columns
+    return Columns(
+        [f"x{k}" for k in range(n_columns)], nothing, nothing, nothing, nothing,
+        np.empty(0, dtype=int), zeros.astype(bool), zeros, zeros, zeros, zeros, None, zeros, False,
+    )  # fmt: skip
+
+
+def fit_columns(
+    X: Any,
+    weight: np.ndarray,
+    names: Any,
+    levels: list[list[str] | None] | None,
+    *,
+    streamed: bool,
+    clips: bool,
+) -> Columns:
+    """Return what the columns of a table (n, n_columns) become.
+
+    Those of a stream keep all levels that are declared or in its first rows, and say nothing of
+    the distribution of numbers, which its running statistics know.
+    """
+    columns = plain_columns(X.shape[1])
+    if names is not None:
+        columns.names = [str(name) for name in names]
+    if sparse.issparse(X):
+        return _fit_sparse(columns, X, weight, streamed)
+    weight = weight.astype(np.float64)
+    gaps = np.isnan(X)
+    columns.n_missing = weight @ gaps
+    if levels is not None:
+        columns.levels = levels
+        columns.slots, columns.slot_names, columns.shares = [], [], []
+        for column, of_column in zip(X.T, levels, strict=True):
+            slots, slot_names, shares = _fit_levels(column, weight, of_column, streamed)
+            columns.slots.append(slots)
+            columns.slot_names.append(slot_names)
+            columns.shares.append(shares)
+    is_number = np.array([slots is None for slots in columns.slots])
+    n_gaps = np.count_nonzero(gaps, axis=0)
+    columns.is_empty = is_number & gaps.all(axis=0) & (not streamed)
+    partly = is_number & (n_gaps >= FEWEST_ROWS) & (n_gaps < len(X))
+    columns.missing_columns = np.flatnonzero(partly)
+    if not streamed:
+        numbers = np.flatnonzero(is_number)
+        total = weight @ ~gaps[:, numbers]
+        with np.errstate(over="ignore"):
+            sums = weight @ np.where(gaps[:, numbers], 0, X[:, numbers].astype(np.float64))
+        columns.mean = np.zeros(X.shape[1])
+        columns.mean[numbers] = sums / np.where(total > 0, total, 1)
+        if clips:
+            columns.center, columns.width = _tails(X, weight, is_number)
+        clipped = columns._clipped(X[:, numbers])
+        columns.gaussian = fit_gaussian(clipped, weight)
+    starts, n_encoded = columns._starts, columns.n_encoded
+    columns.makes_sparse = columns.has_categories and n_encoded > MANY_COLUMNS
+    columns.floor = np.zeros(n_encoded)
+    columns.floor[starts[-1] :] = RARE_SPREAD
+    for _, part in columns._categories:
+        columns.floor[part] = RARE_SPREAD
+    if not streamed:
+        columns.floor[starts[:-1][is_number]] = _floors(X[:, is_number])
+    return columns
+
+
+def _fit_sparse(columns: Columns, X: Any, weight: np.ndarray, streamed: bool) -> Columns:
+    gaps = np.isnan(X.data)
+    if gaps.any():
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        n = X.shape[1]
+        columns.n_missing = np.bincount(X.indices[gaps], weight[rows[gaps]], minlength=n)
+        n_gaps = np.bincount(X.indices[gaps], minlength=n)
+        columns.is_empty = (n_gaps == X.shape[0]) & (not streamed)
+        some = (n_gaps >= FEWEST_ROWS) & (n_gaps < X.shape[0])
+        columns.missing_columns = np.flatnonzero(some)
+        known = ~gaps
+        sums = np.bincount(X.indices[known], weight[rows[known]] * X.data[known], minlength=n)
+        total = weight.sum() - columns.n_missing
+        columns.mean = sums / np.where(total > 0, total, 1)
+    columns.floor = np.zeros(columns.n_encoded)
+    columns.floor[X.shape[1] :] = RARE_SPREAD
+    return columns
+
+
+def _fit_levels(
+    column: np.ndarray, weight: np.ndarray, levels: list[str] | None, streamed: bool
+) -> tuple[np.ndarray | None, list[str] | None, np.ndarray | None]:
+    """Return the slots of levels and of "missing", their names, and their shares of the rows."""
+    if not levels:
+        return None, None, None
+    n = len(levels)
+    number = np.where(np.isnan(column), n, column).astype(int)
+    rows = np.bincount(number, minlength=n + 1)
+    own = rows >= FEWEST_ROWS
+    if streamed:
+        own[:n] = True
+    elif np.count_nonzero(rows[:n][~own[:n]]) == 1:
+        own[:n] |= rows[:n] > 0  # nothing to join it with
+    slots = np.full(n + 1, -1)
+    slots[own] = np.arange(np.count_nonzero(own))
+    names = [*levels, "missing"]
+    slot_names = [name for name, has in zip(names, own, strict=True) if has]
+    joined = ~own & (rows > 0)
+    joined[n] = False
+    if joined.any():
+        slots[joined] = len(slot_names)
+        slot_names.append("infrequent")
+    known = slots[number] >= 0
+    shares = np.bincount(slots[number][known], weight[known], minlength=len(slot_names))
+    shares = (shares + 0.5) / (shares + 0.5).sum()
+    return slots, slot_names, shares
+
+
+def _tails(
+    X: np.ndarray, weight: np.ndarray, is_number: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return medians of the columns, and widths of those with heavy tails, zero for others."""
+    center, width = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for k in np.flatnonzero(is_number):
+        known = np.flatnonzero(~np.isnan(X[:, k]))
+        if len(known) < FAR:
+            continue
+        values = X[known, k].astype(np.float64)
+        order = np.argsort(values, kind="stable")
+        share = np.cumsum(weight[known][order])
+        places = np.searchsorted(share, share[-1] * QUANTILES)
+        low, median, high = values[order[places]]
+        with np.errstate(over="ignore"):
+            spread = (high - low) / WIDTH
+            farthest = max(values[order[-1]] - median, median - values[order[0]])
+            if spread > 0 and np.isfinite(farthest) and farthest > FAR * spread:
+                center[k], width[k] = median, spread
+    return center, width
+
+
+def _floors(numbers: np.ndarray) -> np.ndarray:
+    """Return the least scale of columns: columns of two values may have rare ones."""
+    floors = np.zeros(numbers.shape[1])
+    for k, column in enumerate(numbers.T):
+        column = column[~np.isnan(column)]
+        if len(column):
+            low, high = float(column.min()), float(column.max())
+            if low < high < np.inf and ((column == low) | (column == high)).all():
+                floors[k] = RARE_SPREAD * (high - low)
+    return floors
