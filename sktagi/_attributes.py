@@ -12,7 +12,7 @@ from ._scaling import Scaling
 from .engine.mixture import Mixture
 from .engine.posterior import FullLayer, Network
 from .engine.predicting import predict_moments
-from .tables.columns import Columns
+from .tables.columns import Columns, plain_columns
 
 __all__ = ["FittedAttributes"]
 
@@ -23,10 +23,15 @@ class FittedAttributes:
     _net: Network | Mixture
     _prequential: Prequential
     _scaling: Scaling
+    _columns: Columns | None
     _some_rows: np.ndarray | None
-    _table: Columns
     n_features_in_: int
     _dtype: str  # of X as it was given first, and of predictions
+
+    @property
+    def _table(self) -> Columns:
+        """What the columns of X become."""
+        return self._columns or plain_columns(self.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_net")

@@ -58,7 +58,7 @@ from .engine.runs import Plan
 from .engine.sources import InMemory
 from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
-from .tables.columns import Columns, fit_columns, plain_columns
+from .tables.columns import Columns, fit_columns
 from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
@@ -777,11 +777,6 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if y:
             return check_X_y(read[0], *y, estimator=self, **checks)
         return check_array(read[0], estimator=self, input_name="X", **checks)
-
-    @property
-    def _table(self) -> Columns:
-        """What the columns of X become."""
-        return self._columns or plain_columns(self.n_features_in_)
 
     def _fit_columns(self, X: Any, weight: np.ndarray, *, streamed: bool) -> Columns:
         there = weight > 0

@@ -150,7 +150,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
         than 128; fewer are learned as dense ones.
 
-    categorical_features : "from_dtype", None or array-like of bool, int or str, default="from_dtype"
+    categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns of X are categories: by their type in a frame (pandas category, string and
         object columns with text; polars Categorical, Enum and String), or a mask, numbers or names
         of columns; None: no column is. A category is one-hot inside, with rare levels joined; a

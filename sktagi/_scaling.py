@@ -118,7 +118,7 @@ class Moments:
 
     @cached_property
     def scale(self) -> np.ndarray:
-        """Root mean square about the mean, or its floor; 1 where a column is constant to rounding."""
+        """Root mean square about the mean, at least the floor; 1 where a column is constant."""
         return np.where(self._constant, 1.0, np.maximum(self._spread, self.floor))
 
     @cached_property

@@ -251,8 +251,8 @@ class Columns:
                 mean, roots = moments.mean[at], moments.scale[at]
             X[:, at] = np.where(np.isnan(X[:, at]), mean, X[:, at])
         for k, part in self._categories:
-            block = X[:, part]
-            shares = self.shares[k]
+            block, shares = X[:, part], self.shares[k]
+            assert shares is not None
             X[:, part] = np.where(np.isnan(block), shares, block)
         return X, roots
 
@@ -328,7 +328,7 @@ class Columns:
     def _level_at(self, column: int, u: float) -> int:
         shares = self.shares[column]
         assert shares is not None
-        return int(min(np.searchsorted(np.cumsum(shares), u), len(shares) - 1))
+        return min(int(np.searchsorted(np.cumsum(shares), u)), len(shares) - 1)
 
 
 def has_missing(X: Any) -> bool:

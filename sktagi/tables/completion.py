@@ -123,4 +123,7 @@ def uniform_nodes(n: int) -> np.ndarray:
 
 def _in_orders(values: np.ndarray, n: int) -> np.ndarray:
     rng = np.random.default_rng(0)
-    return np.stack([rng.permutation(values) for _ in range(n)], axis=1).reshape(len(values), n)
+    result = np.empty((len(values), n))
+    for column in result.T:
+        column[:] = rng.permutation(values)
+    return result
