@@ -1,5 +1,6 @@
 """Bayesian neural networks for scikit-learn, learned in closed form (TAGI)."""
 
+from . import metrics as metrics
 from ._any_estimator import predict_dist
 from ._classifier import TAGIClassifier
 from ._regressor import TAGIRegressor

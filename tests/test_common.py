@@ -63,7 +63,7 @@ def test_get_params_round_trip(estimator):
     changed = {
         "hidden_layer_sizes": (3, 4), "activation": "tanh", "sigma_v": 0.2, "batch_size": 7,
         "batch_inference": "independent", "covariance_type": "full", "max_iter": 2,
-        "half_life": None,
+        "half_life": None, "categorical_features": [0],
         "early_stopping": False, "validation_fraction": 0.3, "n_iter_no_change": 4, "tol": 0.0,
         "cv": 3,
         "n_members": 3, "n_jobs": 2, "standardize": False, "weight_gain": 0.5, "bias_variance": 0.2,

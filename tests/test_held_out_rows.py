@@ -409,7 +409,7 @@ def test_validation_rows_may_have_another_form():
     [
         (np.ones((5, 2)), np.ones(5), "X_val.*features"),
         (np.ones((5, 3)), np.ones(4), "X_val.*inconsistent"),
-        (np.full((5, 3), np.nan), np.ones(5), "X_val.*NaN"),
+        (np.full((5, 3), np.inf), np.ones(5), "X_val.*infinity"),
         (np.ones((5, 3)), np.full(5, np.nan), "y_val.*NaN"),
         (np.ones((5, 3)), np.ones((5, 2)), "y_val.*targets"),
         (np.ones((0, 3)), np.ones(0), "X_val.*0 sample"),

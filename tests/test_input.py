@@ -60,7 +60,6 @@ def state(model):
 
 
 BAD_CALLS = {
-    "X nan": ((spoiled(X, NAN), Y), {}, r"X contains NaN"),
     "X inf": ((spoiled(X, INF), Y), {}, r"X contains infinity"),
     "X -inf": ((spoiled(X, -INF), Y), {}, r"X contains infinity"),
     "X text": ((np.full((40, 3), "a"), Y), {}, r"could not convert string"),
@@ -90,7 +89,8 @@ BAD_CALLS = {
     "X_std 3-D": ((X, Y), {"X_std": np.ones((1, 40, 3))}, r"X_std.*\(1, 40, 3\)"),
     "X_std per row, flat": ((X, Y), {"X_std": np.ones(40)}, r"X_std.*\(40,\)"),
     "X_std text": ((X, Y), {"X_std": "a"}, r"X_std"),
-    "X sparse nan": ((sparse.csr_array(spoiled(X, NAN)), Y), {}, r"X contains NaN"),
+    "X sparse inf": ((sparse.csr_array(spoiled(X, INF)), Y), {}, r"X contains infinity"),
+    "X dates": ((np.full((40, 3), "2020-01-01", dtype="M8[D]"), Y), {}, r"X holds dates or times"),
     "X_std sparse negative": ((X, Y), {"X_std": sparse.csr_array(spoiled(X * 0, -1))}, r"X_std"),
     "X too large": ((X * 1e200, Y), {}, r"X .*too large"),
 }
@@ -232,8 +232,9 @@ def test_predicting_before_fit_raises_not_fitted(estimator, method, args):
 @pytest.mark.parametrize("entry", [NAN, INF])
 def test_prediction_refuses_what_is_not_finite(estimator, entry):
     model = quick(estimator).fit(X, Y)
-    with pytest.raises(ValueError, match="X contains"):
-        model.predict(spoiled(X, entry))
+    if entry == INF:  # NaN in X is a missing value
+        with pytest.raises(ValueError, match="X contains"):
+            model.predict(spoiled(X, entry))
     with pytest.raises(ValueError, match="X_std"):
         spread(model, X, X_std=entry)
     with pytest.raises(ValueError, match=r"X_std .*negative"):

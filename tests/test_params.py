@@ -23,6 +23,7 @@ WRONG = {
     "batch_size": [*NOT_INT, 0, "all"],
     "batch_inference": ["sum", "", None, True, 0, ["joint"]],
     "covariance_type": ["tied", "Full", "", None, True, 0, ["full"]],
+    "categorical_features": ["auto", "a", [2], [-3], [0.5], [True], ["a"], 1.5, {"a": 1}],
     "max_iter": [*NOT_INT, "all"],
     "half_life": [*NOT_POSITIVE, "never", False],
     "early_stopping": [*NOT_BOOL, "auto"],

@@ -31,9 +31,11 @@ OWN_ROWS = 20.0
 LEAST_SHARE = 0.05  # of that distribution; less is none
 QUANTILES = np.array([0.1, 0.5, 0.9])
 WIDTH = 2.56  # of the central 80 % of a Gaussian, in standard deviations
-FAR = 10.0  # standard deviations from the median: a column that goes beyond has heavy tails
+FAR = 30.0  # standard deviations from the median: a column that goes beyond has heavy tails
+FEWEST_TAILED = 10  # rows with a value, for quantiles to mean something
 CLIP = 5.0  # standard deviations that its values approach
-RARE_SPREAD = 0.3  # of two values, over their distance: rarer ones are not scaled up further
+SPARSE_NODES = 64  # columns of a sparse matrix share as many draws
+RARE_SPREAD = 0.1  # of two values, over their distance: rarer ones are not scaled up further
 
 Predict = Callable[[Any, InputErrors | None], tuple[np.ndarray, np.ndarray]]
 
@@ -56,6 +58,7 @@ class Columns:
     gaussian: JointGaussian | None  # of the numbers
     floor: np.ndarray  # (n_encoded,): least scale
     makes_sparse: bool
+    is_sparse: bool  # fitted to a sparse matrix
 
     @cached_property
     def n_encoded(self) -> int:
@@ -123,10 +126,14 @@ class Columns:
 
     def encode(self, X: Any) -> Any:
         """Return inputs (n, n_encoded) for a table of numbers and numbers of levels."""
+        if self.is_sparse and not sparse.issparse(X) and has_missing(X):
+            X = sparse.csr_array(X)
         if self.is_plain:
             return X
         if sparse.issparse(X):
-            return self._with_missing_columns(X)
+            if not self.width.any():
+                return self._with_missing_columns(X)
+            X = X.toarray()  # zeros of a clipped column are no zeros
         numbers = self._clipped(X[:, self._numbers])
         flags = np.isnan(X[:, self.missing_columns])
         places = [self._places(X[:, k], k) for k, _ in self._categories]
@@ -285,18 +292,19 @@ class Columns:
         counts = np.zeros(self.n_encoded, dtype=bool)
         for _, part in self._categories:
             counts[part] = True
+        counts[self._starts[self._numbers]] = self._unknown_share > 0
         if sparse.issparse(X):
             gaps = np.isnan(X.data) & counts[X.indices]
             return np.unique(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[gaps])
-        counts[self._starts[self._numbers]] = self._unknown_share > 0
         return np.flatnonzero((np.isnan(X) & counts).any(axis=1))
 
     def _completions(self, X: Any, moments: Any) -> Iterator[Any]:
         """Yield the rows with what they may be in the place of gaps."""
         levels = uniform_nodes(len(self._categories))
         if sparse.issparse(X):
-            for node in levels:
-                yield self._with_levels(X, node)
+            spread = self._sparse_spread(moments)
+            for normal, node in zip(normal_nodes(SPARSE_NODES), levels, strict=True):
+                yield self._with_values(X, spread, normal, node)
             return
         gaps = np.isnan(X)
         filled, roots = self._complete(X, moments)
@@ -312,15 +320,25 @@ class Columns:
                 x[rows, part.start + self._level_at(k, u)] = 1
             yield x
 
-    def _with_levels(self, X: Any, node: np.ndarray) -> Any:
-        """Return sparse rows in which levels that are not known are some."""
+    def _sparse_spread(self, moments: Any) -> np.ndarray:
+        """Return how far missing values of sparse inputs may be from the usual (n_encoded,)."""
+        result = np.zeros(self.n_encoded)
+        at = self._starts[self._numbers]
+        if moments is not None and moments.weight.any():
+            variance = np.square(moments.scale[at]) - np.square(self._usual[at])
+            result[at] = np.sqrt(np.maximum(variance, 0) * self._unknown_share)
+        return result
+
+    def _with_values(self, X: Any, spread: np.ndarray, normal: np.ndarray, node: np.ndarray) -> Any:
+        """Return sparse rows in which what is not known has some value."""
         X = X.copy()
         for (k, part), u in zip(self._categories, node, strict=True):
             gaps = np.isnan(X.data) & (X.indices == part.start)
             X.indices[gaps] += self._level_at(k, u)
             X.data[gaps] = 1
         gaps = np.isnan(X.data)
-        X.data[gaps] = self._usual[X.indices[gaps]]
+        column = X.indices[gaps]
+        X.data[gaps] = self._usual[column] + spread[column] * normal[column % SPARSE_NODES]
         X.has_sorted_indices = False
         X.sort_indices()
         return X
@@ -342,7 +360,7 @@ def plain_columns(n_columns: int) -> Columns:
     nothing: list[Any] = [None] * n_columns
     return Columns(
         [f"x{k}" for k in range(n_columns)], nothing, nothing, nothing, nothing,
-        np.empty(0, dtype=int), zeros.astype(bool), zeros, zeros, zeros, zeros, None, zeros, False,
+        np.empty(0, dtype=int), zeros.astype(bool), zeros, zeros, zeros, zeros, None, zeros, False, False,
     )  # fmt: skip
 
 
@@ -404,6 +422,7 @@ def fit_columns(
 
 
 def _fit_sparse(columns: Columns, X: Any, weight: np.ndarray, streamed: bool) -> Columns:
+    columns.is_sparse = True
     gaps = np.isnan(X.data)
     if gaps.any():
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
@@ -458,7 +477,7 @@ def _tails(
     center, width = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for k in np.flatnonzero(is_number):
         known = np.flatnonzero(~np.isnan(X[:, k]))
-        if len(known) < FAR:
+        if len(known) < FEWEST_TAILED:
             continue
         values = X[known, k].astype(np.float64)
         order = np.argsort(values, kind="stable")

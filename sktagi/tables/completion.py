@@ -15,9 +15,13 @@ import numpy as np
 __all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "uniform_nodes"]
 
 N_DRAWS = 16  # ways in which a row is completed
-MOST_ROWS = 5000  # of a table with missing values, that mean and covariance are found from
+# Rows of a table with missing values that mean and covariance are found from: at most so many,
+# and so many numbers in their covariances.
+MOST_ROWS = 5000
+MOST_ELEMENTS = 1 << 22
 MOST_COLUMNS = 50  # beyond which a missing value has its column's own distribution
-N_STEPS = 15
+N_STEPS = 60  # at most
+SMALL_STEP = 1e-3  # standard deviations: the last one
 RIDGE = 1e-3  # share of the unit matrix in the correlations
 BLOCK_ELEMENTS = 1 << 20
 
@@ -49,8 +53,9 @@ def fit_gaussian(values: np.ndarray, weight: np.ndarray) -> JointGaussian | None
     if not 0 < values.shape[1] <= MOST_COLUMNS:
         return None
     missing = np.isnan(values)
-    if missing.any() and len(values) > MOST_ROWS:
-        step = -(-len(values) // MOST_ROWS)
+    most = min(MOST_ROWS, MOST_ELEMENTS // values.shape[1] ** 2)
+    if missing.any() and len(values) > most:
+        step = -(-len(values) // most)
         values, weight, missing = values[::step], weight[::step], missing[::step]
     values = values.astype(np.float64)
     seen = weight @ ~missing
@@ -84,8 +89,11 @@ def _fit_standardised(
                 rest = np.einsum("r,rij->ij", share[rows], cov_rows)
             moment += share[rows] @ filled
             spread += (filled * share[rows][:, None]).T @ filled + rest
+        step = np.abs(mean - moment).max()
         mean = moment
         cov = (1 - RIDGE) * (spread - np.outer(mean, mean)) + RIDGE * np.eye(n)
+        if step < SMALL_STEP:
+            break
     return mean, cov
 
 

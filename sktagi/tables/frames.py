@@ -56,13 +56,13 @@ def read_columns(
     have is ``UNKNOWN``. Returns None for a table of numbers that scikit-learn can read itself.
     """
     is_frame = has_frame_columns(X)
+    _refuse_dates(X)
     if schema is not None and not schema.has_categories and not _needs_reading(X, is_frame):
         return None
     if is_frame:
         names = [str(name) for name in X.columns]
     else:
         if schema is None and _is_from_dtype(categorical_features):
-            _refuse_dates(X)
             return None
         if hasattr(X, "tocsr"):
             if schema is None:
@@ -146,7 +146,7 @@ def _needs_reading(X: Any, is_frame: bool) -> bool:
 
 
 def _refuse_dates(X: Any) -> None:
-    if getattr(getattr(X, "dtype", None), "kind", "") in "mM":
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "mM":
         raise ValueError(f"X holds dates or times. {_TO_NUMBERS}")
 
 

@@ -1,0 +1,97 @@
+"""What a missing value may be, given the others of its row: against plain conditioning."""
+
+import numpy as np
+import pytest
+
+from sktagi.tables.completion import (
+    N_DRAWS,
+    RIDGE,
+    JointGaussian,
+    fit_gaussian,
+    normal_nodes,
+    uniform_nodes,
+)
+
+
+def random_gaussian(n=4, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    cov = root @ root.T + 0.1 * np.eye(n)
+    scale = np.sqrt(np.diag(cov))
+    mean = rng.normal(size=n) * 3
+    return JointGaussian(mean, scale, cov / np.outer(scale, scale)), mean, cov
+
+
+@pytest.mark.parametrize("missing", [[], [0], [1, 3], [0, 1, 2], [0, 1, 2, 3]])
+def test_given_is_conditioning_of_a_gaussian(missing):
+    gaussian, mean, cov = random_gaussian()
+    row = np.random.default_rng(1).normal(size=4)
+    row[missing] = np.nan
+    filled, roots = gaussian.given(row[None])
+    there = np.flatnonzero(~np.isnan(row))
+    gain = cov[np.ix_(missing, there)] @ np.linalg.inv(cov[np.ix_(there, there)])
+    expected = row.copy()
+    expected[missing] = mean[missing] + gain @ (row - mean)[there]
+    rest = np.zeros((4, 4))
+    rest[np.ix_(missing, missing)] = (
+        cov[np.ix_(missing, missing)] - gain @ cov[np.ix_(there, missing)]
+    )
+    np.testing.assert_allclose(filled[0], expected, rtol=1e-10)
+    np.testing.assert_allclose(roots[0] @ roots[0].T, rest, atol=1e-7 * np.abs(cov).max())
+
+
+def test_moments_of_rows_without_gaps_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    values, weight = rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3)) + 5, rng.uniform(size=50)
+    found = fit_gaussian(values, weight)
+    np.testing.assert_allclose(found.mean, np.average(values, axis=0, weights=weight))
+    cov = np.cov(values.T, aweights=weight, ddof=0)
+    expected = cov / np.outer(found.scale, found.scale)
+    np.testing.assert_allclose(
+        found.correlation, (1 - RIDGE) * expected + RIDGE * np.eye(3), rtol=1e-9
+    )
+
+
+def test_moments_are_found_where_what_is_missing_depends_on_other_columns():
+    """The mean of the values that are there is off; expectation and maximisation mends it."""
+    rng = np.random.default_rng(0)
+    full = rng.multivariate_normal([0, 1, -1], [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], size=4000)
+    values = full.copy()
+    values[full[:, 0] > 0, 1] = np.nan
+    found = fit_gaussian(values, np.ones(4000))
+    assert abs(np.nanmean(values[:, 1]) - 1) > 0.6
+    assert abs(found.mean[1] - 1) < 0.1
+    assert abs(found.correlation[0, 1] * found.scale[0] * found.scale[1] - 0.9) < 0.1
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 3))
+    values[rng.uniform(size=values.shape) < 0.3] = np.nan
+    weight = rng.integers(1, 4, size=40)
+    one = fit_gaussian(values, weight.astype(float))
+    two = fit_gaussian(np.repeat(values, weight, axis=0), np.ones(weight.sum()))
+    np.testing.assert_allclose(one.mean, two.mean)
+    np.testing.assert_allclose(one.correlation, two.correlation)
+
+
+def test_columns_without_values_or_spread_are_sound():
+    values = np.random.default_rng(0).normal(size=(30, 4))
+    values[:, 1] = np.nan
+    values[:, 2] = 7.0
+    values[::3, 2] = np.nan
+    found = fit_gaussian(values, np.ones(30))
+    filled, roots = found.given(values)
+    assert np.isfinite(filled).all()
+    assert np.isfinite(roots).all()
+    np.testing.assert_allclose(filled[:, 2], 7.0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_nodes_have_the_moments_of_their_distribution(n):
+    normal, uniform = normal_nodes(n), uniform_nodes(n)
+    assert normal.shape == uniform.shape == (N_DRAWS, n)
+    np.testing.assert_allclose(normal.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(normal.var(axis=0), 1, rtol=0.15)
+    np.testing.assert_allclose(uniform.mean(axis=0), 0.5, atol=1e-12)
+    assert ((uniform > 0) & (uniform < 1)).all()

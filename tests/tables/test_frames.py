@@ -1,0 +1,134 @@
+"""Reading tables: every container and type of column, and what is refused."""
+
+import datetime
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.tables.frames import UNKNOWN, Schema, read_columns
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+TEXTS = ["b", "a", None, "c", "a", "b"]
+EXPECTED = [1.0, 0.0, np.nan, 2.0, 0.0, 1.0]
+FRAMES = {
+    "pandas object": pd.DataFrame({"k": pd.Series(TEXTS, dtype=object)}),
+    "pandas string": pd.DataFrame({"k": pd.Series(TEXTS, dtype="string")}),
+    "pandas category": pd.DataFrame({"k": pd.Categorical(TEXTS)}),
+    "polars String": pl.DataFrame({"k": TEXTS}),
+    "polars Categorical": pl.DataFrame({"k": TEXTS}, schema={"k": pl.Categorical}),
+    "polars Enum": pl.DataFrame({"k": TEXTS}, schema={"k": pl.Enum(["a", "b", "c"])}),
+}
+both = pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+
+
+def read(X, chosen="from_dtype", schema=None):
+    return read_columns(X, chosen, schema)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=list(FRAMES))
+def test_a_column_of_levels(frame):
+    numbers, schema = read(frame)
+    np.testing.assert_array_equal(numbers[:, 0], EXPECTED)
+    assert schema.levels == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float64", "boolean", "float32", "int8"])
+def test_numbers_of_pandas_are_numbers(kind):
+    values = [1, 0, 1] if "8" in kind or kind == "float32" else [1, None, 0]
+    result = read(pd.DataFrame({"k": pd.Series(values, dtype=kind), "t": ["a", "b", "c"]}))
+    np.testing.assert_array_equal(
+        result[0][:, 0], [np.nan if value is None else value for value in values]
+    )
+    assert result[1].levels[0] is None
+
+
+def test_numbers_of_polars_with_nulls_are_numbers():
+    frame = pl.DataFrame({"i": [1, None, 3], "f": [0.5, None, 2.0], "b": [True, None, False]})
+    numbers, _ = read(frame)
+    nan = np.nan
+    np.testing.assert_array_equal(numbers, [[1, 0.5, 1], [nan, nan, nan], [3, 2, 0]])
+
+
+def test_an_object_column_of_numbers_and_what_is_missing_is_numbers():
+    frame = pd.DataFrame({"k": pd.Series([1, None, 2.5, pd.NA, np.nan, True], dtype=object)})
+    numbers, schema = read(frame)
+    np.testing.assert_array_equal(numbers[:, 0], [1, np.nan, 2.5, np.nan, np.nan, 1])
+    assert schema.levels == [None]
+
+
+@pytest.mark.parametrize("chosen", [[1], [-1], ["k"], [False, True], np.array([False, True])])
+def test_columns_that_are_chosen(chosen):
+    frame = pd.DataFrame({"x": [0.5, 1.5, 2.5], "k": [3, 1, 3]})
+    numbers, schema = read(frame, chosen)
+    assert schema.levels == [None, ["1", "3"]]
+    np.testing.assert_array_equal(numbers, [[0.5, 1], [1.5, 0], [2.5, 1]])
+
+
+def test_columns_of_an_array_that_are_chosen():
+    X = np.array([[0.5, 3], [1.5, 1], [2.5, np.nan]])
+    numbers, schema = read(X, [1])
+    assert schema.levels == [None, ["1", "3"]]
+    np.testing.assert_array_equal(numbers[:, 1], [1, 0, np.nan])
+
+
+def test_levels_that_are_not_known():
+    _, schema = read(pd.DataFrame({"k": ["a", "b"]}))
+    numbers, _ = read(pd.DataFrame({"k": ["z", "b", None]}), schema=schema)
+    np.testing.assert_array_equal(numbers[:, 0], [UNKNOWN, 1, np.nan])
+
+
+def test_declared_levels_keep_their_order_and_are_all_there():
+    frame = pd.DataFrame({"k": pd.Categorical(["low", "high"], categories=["low", "mid", "high"])})
+    assert read(frame)[1].levels == [["low", "mid", "high"]]
+
+
+def test_a_table_of_numbers_is_left_to_scikit_learn():
+    X = np.ones((3, 2))
+    assert read(X) is None
+    assert read(pd.DataFrame(X)) is None
+    assert read(X, schema=Schema([None, None])) is None
+
+
+DATES = {
+    "pandas": pd.DataFrame({"d": pd.to_datetime(["2020-01-01", "2021-01-01"])}),
+    "pandas zone": pd.DataFrame({"d": pd.to_datetime(["2020-01-01"] * 2, utc=True)}),
+    "pandas difference": pd.DataFrame({"d": pd.to_timedelta([1, 2], unit="D")}),
+    "pandas period": pd.DataFrame({"d": pd.period_range("2020", periods=2)}),
+    "object": pd.DataFrame({"d": [datetime.date(2020, 1, 1), None]}),
+    "polars": pl.DataFrame({"d": [datetime.date(2020, 1, 1), None]}),
+    "polars time": pl.DataFrame({"d": [datetime.datetime(2020, 1, 1), None]}),
+    "numpy": np.array([["2020-01-01"], ["2021-01-01"]], dtype="M8[D]"),
+}
+
+
+@pytest.mark.parametrize("X", DATES.values(), ids=list(DATES))
+@both
+def test_dates_are_refused_with_what_to_do(estimator, X):
+    with pytest.raises(ValueError, match=r"dates or times.*\n?.*days since"):
+        estimator().fit(X, [0, 1])
+    with pytest.raises(ValueError, match="dates or times"):
+        estimator().partial_fit(
+            X, [0, 1], **({} if estimator is TAGIRegressor else {"classes": [0, 1]})
+        )
+
+
+@pytest.mark.parametrize(
+    ("X", "chosen", "message"),
+    [
+        (np.ones((3, 2)), ["k"], "categorical_features names 'k'"),
+        (np.ones((3, 2)), [2], "categorical_features"),
+        (np.ones((3, 2)), [True], "categorical_features is a mask"),
+        (pd.DataFrame({"x": [1.0, 2, 3]}), ["k"], "categorical_features names 'k'"),
+        (sparse.csr_array(np.ones((3, 2))), [0], "categorical_features needs a dense X"),
+        (pd.DataFrame({"x": ["a", "b", "c"]}), None, "'x' of X must be numbers"),
+        (pd.DataFrame({"x": [[1], [2], [3]]}), "from_dtype", "'x' of X holds a list"),
+    ],
+)
+@both
+def test_what_cannot_be_read_is_refused(estimator, X, chosen, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(categorical_features=chosen).fit(X, [0, 1, 0])

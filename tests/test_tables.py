@@ -1,0 +1,579 @@
+"""Tables as they are: missing values, categories, heavy tails, in both estimators."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_diabetes
+from sklearn.feature_selection import RFECV, SelectFromModel
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import sktagi
+from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.merging import fork, merge
+
+NAN = np.nan
+both = pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+
+
+def quick(estimator=TAGIRegressor, **params):
+    defaults = {"hidden_layer_sizes": (10,), "n_members": 2, "max_iter": 15, "random_state": 0}
+    return estimator(**(defaults | params))
+
+
+def data(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def target(estimator, y):
+    return (y > np.median(y)).astype(int) if issubclass(estimator, TAGIClassifier) else y
+
+
+def with_gaps(X, share=0.2, seed=1):
+    X = X.copy()
+    X[np.random.default_rng(seed).uniform(size=X.shape) < share] = NAN
+    return X
+
+
+def spread(model, X, **kwargs):
+    method = model.predict_proba if is_classifier(model) else model.predict
+    return method(X, return_std=True, **kwargs)
+
+
+def assert_sound(model, X, **kwargs):
+    for values in spread(model, X, **kwargs):
+        assert np.isfinite(values).all()
+    if not is_classifier(model):
+        assert (spread(model, X, **kwargs)[1] > 0).all()
+
+
+# Missing values
+
+
+@both
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_missing_values_are_learned_and_predicted(estimator, covariance_type, kind):
+    X, y = data()
+    X = with_gaps(X).astype(kind)
+    model = quick(estimator, covariance_type=covariance_type).fit(
+        X[:200], target(estimator, y)[:200]
+    )
+    assert_sound(model, X[200:])
+    assert model.score(X[200:], target(estimator, y)[200:]) > 0.5
+    model.partial_fit(X[200:], target(estimator, y)[200:])
+    assert_sound(model, X)
+
+
+@both
+def test_containers_of_missing_values_agree(estimator):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y = data(120)
+    X, y = with_gaps(X), target(estimator, y)
+    names = list("abcd")
+    nones = [[None if np.isnan(v) else v for v in column] for column in X.T.tolist()]
+    frame = pd.DataFrame(X, columns=names)
+    expected = spread(quick(estimator).fit(frame, y), frame)
+    others = [
+        frame.astype("Float64"),
+        frame.astype(object).where(frame.notna(), None),
+        pl.DataFrame(dict(zip(names, nones, strict=True))),
+    ]
+    for other in others:
+        for one, two in zip(spread(quick(estimator).fit(other, y), other), expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+    array = [spread(quick(estimator).fit(X, y), X), spread(quick(estimator).fit(X.tolist(), y), X)]
+    for found in array:
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+@both
+def test_missing_values_of_sparse_matrices(estimator):
+    X, y = data(200, 6)
+    X[np.random.default_rng(3).uniform(size=X.shape) < 0.5] = 0
+    gaps = with_gaps(X, 0.1)
+    rows = sparse.csr_array(gaps)
+    model = quick(estimator).fit(rows, target(estimator, y))
+    assert model.encoded_feature_names_.tolist()[6:] == [f"x{k}_missing" for k in range(6)]
+    assert_sound(model, rows)
+    for one, two in zip(spread(model, rows), spread(model, gaps), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9)
+    model.partial_fit(rows, target(estimator, y))
+    assert_sound(model, rows)
+
+
+def test_the_std_grows_with_what_is_missing():
+    X, y = data()
+    model = quick(max_iter=30).fit(X, y)
+    means = []
+    for n_missing in range(3):
+        new = X.copy()
+        new[:, :n_missing] = NAN
+        means.append(model.predict(new, return_std=True)[1].mean())
+    assert means[1] > 1.3 * means[0]
+    assert means[2] > 1.3 * means[1]
+
+
+def test_what_is_missing_at_predict_only_has_the_moments_of_its_column():
+    """A linear model: mean and variance over the missing value are known."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2)) * [1, 3] + [0, 5]
+    y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=2000)
+    model = TAGIRegressor((), n_members=1, random_state=0).fit(X, y)
+    mean, std = model.predict([[0.5, NAN]], return_std=True)
+    slope, mean_given_zero = np.polyfit(X[:, 0], X[:, 1], 1)
+    np.testing.assert_allclose(mean, 0.5 + 2 * (mean_given_zero + 0.5 * slope), atol=0.05)
+    np.testing.assert_allclose(std, 2 * X[:, 1].std(), rtol=0.1)
+
+
+def test_a_correlated_column_tells_what_is_missing():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1000)
+    X = np.c_[x, x + 0.1 * rng.normal(size=1000)]
+    y = X[:, 0] + 0.05 * rng.normal(size=1000)
+    model = quick(max_iter=30).fit(X, y)
+    new = X.copy()
+    new[:, 0] = NAN
+    mean, std = model.predict(new, return_std=True)
+    assert np.sqrt(np.mean(np.square(mean - y))) < 0.2
+    assert std.mean() < 0.4
+
+
+@both
+def test_a_value_that_is_missing_because_of_the_target_is_told_by_the_indicator(estimator):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)), rng.normal(size=600)
+    X[y > 0.5, 0] = NAN
+    kinds = target(estimator, y) if estimator is TAGIRegressor else (y > 0.5).astype(int)
+    model = quick(estimator).fit(X[:400], kinds[:400])
+    assert "x0_missing" in model.encoded_feature_names_
+    assert model.score(X[400:], kinds[400:]) > (0.4 if estimator is TAGIRegressor else 0.95)
+
+
+@both
+def test_a_column_without_any_value_changes_nothing_that_is_predicted(estimator):
+    X, y = data()
+    X[:, 3] = NAN
+    model = quick(estimator).fit(X, target(estimator, y))
+    other = X.copy()
+    other[:, 3] = 100.0  # never seen: nothing is known of it
+    for one, two in zip(spread(model, X), spread(model, other), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@both
+def test_rows_without_any_value_are_predicted_with_a_wide_std(estimator):
+    X, y = data()
+    model = quick(estimator).fit(X, target(estimator, y))
+    empty = np.full((2, 4), NAN)
+    assert_sound(model, empty)
+    if estimator is TAGIRegressor:
+        assert (model.predict(empty, return_std=True)[1] > 0.7 * y.std()).all()
+
+
+@both
+def test_x_std_stands_beside_missing_values(estimator):
+    X, y = data()
+    X, y = with_gaps(X), target(estimator, y)
+    model = quick(estimator).fit(X, y, X_std=0.1)
+    assert_sound(model, X, X_std=0.1)
+    if estimator is TAGIRegressor:
+        assert (spread(model, X, X_std=1.0)[1].mean()) > spread(model, X)[1].mean()
+
+
+@both
+def test_streams_with_missing_values(estimator):
+    X, y = data(400)
+    X, y = with_gaps(X), target(estimator, y)
+    first = {"classes": [0, 1]} if estimator is TAGIClassifier else {}
+    model = quick(estimator, hidden_layer_sizes=(10,))
+    for k in range(0, 400, 20):
+        model.partial_fit(X[k : k + 20], y[k : k + 20], **first)
+    assert_sound(model, X)
+    assert model.score(X, y) > 0.5
+    one_by_one = quick(estimator)
+    for x, one in zip(X[:30], y[:30], strict=True):
+        one_by_one.partial_fit(x[None], [one], **first)
+    assert_sound(one_by_one, X)
+
+
+def test_a_stream_that_begins_without_a_value_of_a_column():
+    X, y = data(300)
+    X[:50, 2] = NAN
+    model = quick()
+    for k in range(0, 300, 25):
+        model.partial_fit(X[k : k + 25], y[k : k + 25])
+    assert_sound(model, X)
+    assert model.score(X, y) > 0.5
+
+
+@both
+def test_missing_values_meet_weights_members_outputs_and_validation_rows(estimator):
+    X, y = data()
+    X, y = with_gaps(X), target(estimator, y)
+    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
+    model = quick(estimator, n_members=3).fit(
+        X, y, sample_weight=weight, X_val=X[:40], y_val=y[:40]
+    )
+    assert_sound(model, X)
+    several = np.c_[y, y[::-1]]
+    assert_sound(quick(estimator).fit(X, several), X)
+
+
+def test_an_imputer_in_front_still_works():
+    X, y = data()
+    X = with_gaps(X)
+    pipe = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler(), quick()).fit(X, y)
+    assert pipe.score(X, y) > 0.5
+
+
+@both
+def test_rows_and_blocks_agree(estimator):
+    X, y = data()
+    X = with_gaps(X)
+    model = quick(estimator).fit(X[:200], target(estimator, y)[:200])
+    whole = spread(model, X)
+    parts = [np.concatenate(p) for p in zip(*(spread(model, x[None]) for x in X[:20]), strict=True)]
+    for one, two in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one[:20], two, rtol=1e-9)
+
+
+@both
+def test_tags_and_scikit_learn_know_that_nan_is_allowed(estimator):
+    assert estimator().__sklearn_tags__().input_tags.allow_nan
+
+
+# Categories
+
+
+def frame_of(n=400, seed=0, share=0.0):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "color": rng.choice(["red", "green", "blue"], size=n),
+            "x": rng.normal(size=n),
+            "fast": rng.uniform(size=n) < 0.5,
+        }
+    )
+    y = frame.x + 2.0 * (frame.color == "red") - frame.fast + 0.1 * rng.normal(size=n)
+    if share:
+        frame.loc[rng.uniform(size=n) < share, "color"] = None
+    return frame, y.to_numpy()
+
+
+def one_hot(frame):
+    return np.c_[
+        frame.color == "blue", frame.color == "green", frame.color == "red", frame.x, frame.fast
+    ].astype(float)
+
+
+@both
+def test_categories_are_the_hand_made_one_hot_matrix(estimator):
+    pl = pytest.importorskip("polars")
+    frame, y = frame_of()
+    y = target(estimator, y)
+    X = one_hot(frame)
+    expected = spread(quick(estimator).fit(X, y), X)
+    frames = [
+        frame,
+        frame.astype({"color": "category"}),
+        frame.astype({"color": "string", "fast": "boolean"}),
+        pl.from_pandas(frame),
+        pl.from_pandas(frame).with_columns(pl.col("color").cast(pl.Categorical)),
+        pl.from_pandas(frame).with_columns(pl.col("color").cast(pl.Enum(["blue", "green", "red"]))),
+    ]
+    for table in frames:
+        model = quick(estimator).fit(table, y)
+        assert model.encoded_feature_names_.tolist() == [
+            "color_blue", "color_green", "color_red", "x", "fast",
+        ]  # fmt: skip
+        for one, two in zip(spread(model, table), expected, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+@both
+def test_chosen_columns_of_an_array_are_categories(estimator):
+    frame, y = frame_of()
+    y = target(estimator, y)
+    codes = np.unique(frame.color, return_inverse=True)[1]
+    X = np.c_[codes, frame.x, frame.fast].astype(float)
+    for chosen in ([0], [True, False, False]):
+        model = quick(estimator, categorical_features=chosen).fit(X, y)
+        expected = spread(quick(estimator).fit(one_hot(frame), y), one_hot(frame))
+        for one, two in zip(spread(model, X), expected, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_unknown_and_missing_levels_have_a_wider_std():
+    frame, y = frame_of()
+    model = quick(max_iter=30).fit(frame, y)
+    known = model.predict(frame, return_std=True)[1].mean()
+    for level in ("violet", None):
+        other = frame.copy()
+        other["color"] = level
+        mean, std = model.predict(other, return_std=True)
+        assert std.mean() > 3 * known
+        # about the mean over the shares of the levels, with their spread
+        expected = frame.x - frame.fast + 2 * (frame.color == "red").mean()
+        assert np.sqrt(np.mean(np.square(mean - expected))) < 0.25
+
+
+def test_levels_that_are_missing_in_training_have_an_input():
+    frame, y = frame_of(share=0.2)
+    model = quick().fit(frame, y)
+    assert "color_missing" in model.encoded_feature_names_
+    assert_sound(model, frame)
+
+
+def test_rare_levels_are_joined():
+    frame, y = frame_of()
+    frame.loc[:1, "color"] = ["mauve", "ochre"]
+    model = quick().fit(frame, y)
+    assert "color_infrequent" in model.encoded_feature_names_
+    assert not {"color_mauve", "color_ochre"} & set(model.encoded_feature_names_)
+
+
+@pytest.mark.parametrize("n_rare", [1, 3])
+def test_a_rare_level_does_not_harm_the_others(n_rare):
+    rng = np.random.default_rng(0)
+    frame, y = frame_of(1000)
+    clean = quick(max_iter=30).fit(frame, y)
+    rare = frame.copy()
+    rare.loc[: n_rare - 1, "color"] = "mauve"
+    outlying = y.copy()
+    outlying[:n_rare] += 5 + rng.normal(size=n_rare)
+    model = quick(max_iter=30).fit(rare, outlying)
+    new, y_new = frame_of(500, seed=1)
+    error = [np.sqrt(np.mean(np.square(m.predict(new) - y_new))) for m in (clean, model)]
+    assert error[1] < 1.2 * error[0]
+    new["color"] = "mauve"
+    assert_sound(model, new)
+    assert (
+        model.predict(new, return_std=True)[1].mean()
+        > 2 * clean.predict(frame, return_std=True)[1].mean()
+    )
+
+
+@both
+def test_ten_thousand_levels_take_the_sparse_path(estimator):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 30_000
+    code = rng.integers(10_000, size=n)
+    effect = rng.normal(size=10_000)
+    frame = pd.DataFrame({"id": [f"k{c}" for c in code], "x": rng.normal(size=n)})
+    y = target(estimator, effect[code] + frame.x.to_numpy() + 0.1 * rng.normal(size=n))
+    model = estimator((5,), n_members=1, max_iter=2, early_stopping=False, random_state=0)
+    model.fit(frame, y)
+    assert model._table.makes_sparse
+    assert_sound(model, frame[:500])
+    unknown = frame[:500].assign(id="new")
+    assert_sound(model, unknown)
+
+
+@both
+def test_streams_keep_declared_levels_and_those_of_the_first_rows(estimator):
+    pd = pytest.importorskip("pandas")
+    frame, y = frame_of()
+    y = target(estimator, y)
+    first = {"classes": [0, 1]} if estimator is TAGIClassifier else {}
+    levels = ["red", "green", "blue", "violet"]
+    declared = frame.assign(color=pd.Categorical(frame.color, categories=levels))
+    model = quick(estimator)
+    for k in range(0, 400, 40):
+        model.partial_fit(declared[k : k + 40], y[k : k + 40], **first)
+    assert "color_violet" in model.encoded_feature_names_
+    assert model.score(declared, y) > 0.7
+    fresh = quick(estimator).partial_fit(
+        frame[frame.color != "red"][:40], y[frame.color != "red"][:40], **first
+    )
+    fresh.partial_fit(frame, y)  # red is not known: no error
+    assert "color_red" not in fresh.encoded_feature_names_
+    assert_sound(fresh, frame)
+
+
+@both
+def test_errors_of_categories_are_refused(estimator):
+    frame, y = frame_of()
+    y = target(estimator, y)
+    std = np.zeros((400, 3))
+    std[:, 1] = 0.1
+    assert_sound(quick(estimator).fit(frame, y, X_std=std), frame, X_std=std)
+    with pytest.raises(ValueError, match=r"X_std must be zero for categories"):
+        quick(estimator).fit(frame, y, X_std=0.1)
+
+
+# Places where tables meet the rest
+
+
+@both
+def test_saved_models_predict_the_same(estimator):
+    frame, y = frame_of(share=0.1)
+    model = quick(estimator).fit(frame, target(estimator, y))
+    other = frame.copy()
+    other.loc[:20, "color"] = "violet"
+    other.loc[10:30, "x"] = NAN
+    for copy in (pickle.loads(pickle.dumps(model)),):
+        for one, two in zip(spread(copy, other), spread(model, other), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+@both
+def test_a_refused_frame_loses_nothing(estimator):
+    frame, y = frame_of()
+    y = target(estimator, y)
+    model = quick(estimator).fit(frame, y)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame.rename(columns={"x": "z"}), y)
+    with pytest.raises(ValueError, match="infinity"):
+        model.partial_fit(frame.assign(x=np.inf), y)
+    with pytest.raises(ValueError, match="must be numbers"):
+        model.partial_fit(frame.assign(x="a"), y)
+    assert pickle.dumps(model) == before
+
+
+def test_merging_needs_the_same_inputs():
+    frame, y = frame_of(share=0.1)
+    first = quick().partial_fit(frame[:100], y[:100])
+    parts = [fork(first).partial_fit(frame[k : k + 150], y[k : k + 150]) for k in (100, 250)]
+    assert_sound(merge(parts), frame)
+    red = (frame.color == "red").to_numpy()
+    other = quick().partial_fit(frame[red], y[red])
+    with pytest.raises(ValueError, match="encoded_feature_names_|inputs|fork"):
+        merge([parts[0], other])
+
+
+@both
+def test_grid_search_and_clone_over_a_frame(estimator):
+    frame, y = frame_of(share=0.1)
+    search = GridSearchCV(quick(estimator, max_iter=3), {"hidden_layer_sizes": [(), (4,)]}, cv=2)
+    search.fit(frame, target(estimator, y))
+    assert search.best_score_ > 0.5
+    clone(search.best_estimator_)
+
+
+@pytest.mark.parametrize("make", ["pipeline", "search"])
+def test_distributions_and_likelihoods_from_pipelines_and_searches(make):
+    X, y = data()
+    model = make_pipeline(StandardScaler(), quick())
+    if make == "search":
+        model = GridSearchCV(model, {"tagiregressor__max_iter": [5, 10]}, cv=2)
+    model.fit(X, y)
+    mean, std = (
+        model.predict(X, return_std=True) if make == "pipeline" else (model.predict(X), None)
+    )
+    found = sktagi.predict_dist(model, X)
+    np.testing.assert_allclose(found.mean(), mean)
+    if std is not None:
+        np.testing.assert_allclose(found.std(), std)
+    scores = cross_val_score(model, X, y, scoring=sktagi.metrics.log_likelihood_scorer, cv=2)
+    assert np.isfinite(scores).all()
+
+
+# Heavy tails
+
+
+def test_one_wrong_reading_costs_little():
+    X, y = data(500, 3)
+    wrong = X[:400].copy()
+    wrong[7, 0] = -9999
+    errors = []
+    for train in (X[:400], wrong):
+        model = TAGIRegressor(random_state=0).fit(train, y[:400])
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
+    assert errors[1] < 1.2 * errors[0]
+
+
+def test_clean_columns_are_not_touched():
+    X, y = data()
+    X[:, 2] = np.exp(X[:, 2])  # skewed, but no outlier
+    assert not quick(max_iter=1).fit(X, y)._table.width.any()
+    assert quick(max_iter=1).fit(X, y)._table.is_plain
+
+
+def test_a_model_of_clipped_columns_takes_sparse_rows():
+    X, y = data()
+    X[3, 1] = 1e4
+    model = quick().fit(X, y)
+    for one, two in zip(spread(model, X), spread(model, sparse.csr_array(X)), strict=True):
+        np.testing.assert_allclose(one, two)
+
+
+def test_the_clip_is_monotone_and_keeps_the_middle():
+    X, y = data()
+    X[3, 1] = 1e4
+    table = quick(max_iter=1).fit(X, y)._table
+    line = np.zeros((4001, 4))
+    line[:, 1] = np.linspace(-200, 200, 4001)
+    out = table.encode(line)[:, 1]
+    assert (np.diff(out) > 0).all()
+    middle = np.abs(line[:, 1]) < 1
+    np.testing.assert_allclose(out[middle], line[middle, 1], atol=0.05)
+    assert np.abs(out).max() < 7
+
+
+# What meta-estimators read
+
+
+def test_coefficients_of_a_linear_model():
+    X, y = load_diabetes(return_X_y=True)
+    model = TAGIRegressor((), random_state=0).fit(X, y)
+    np.testing.assert_allclose(X @ model.coef_ + model.intercept_, model.predict(X), rtol=1e-9)
+    independent, of_them = data()
+    found = TAGIRegressor((), random_state=0).fit(independent, of_them)
+    exact = LinearRegression().fit(independent, of_them)
+    np.testing.assert_allclose(found.coef_, exact.coef_, atol=0.02)
+    several = TAGIRegressor((), random_state=0).fit(X, np.c_[y, -y])
+    assert several.coef_.shape == (2, 10)
+    np.testing.assert_allclose(
+        X @ several.coef_.T + several.intercept_, several.predict(X), rtol=1e-9
+    )
+    with pytest.raises(AttributeError, match="no linear model"):
+        quick(max_iter=1).fit(X, y).coef_  # noqa: B018
+
+
+@both
+def test_importances_find_the_features_that_matter(estimator):
+    X, y = data(400, 5)
+    model = quick(estimator, max_iter=30).fit(X, target(estimator, y))
+    importances = model.feature_importances_
+    assert importances.shape == (5,)
+    np.testing.assert_allclose(importances.sum(), 1)
+    assert set(np.argsort(importances)[-2:]) == {0, 1}
+    chosen = SelectFromModel(quick(estimator, max_iter=30), threshold="mean").fit(
+        X, target(estimator, y)
+    )
+    assert chosen.get_support().tolist() == [True, True, False, False, False]
+
+
+def test_importances_of_a_linear_function_are_its_coefficients_times_spreads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * [1, 2, 3]
+    y = X @ [3.0, 1.0, 0.0] + 0.1 * rng.normal(size=2000)
+    importances = TAGIRegressor((), random_state=0).fit(X, y).feature_importances_
+    np.testing.assert_allclose(importances, [0.6, 0.4, 0], atol=0.06)
+
+
+def test_recursive_elimination():
+    X, y = data(300, 5)
+    found = RFECV(quick(max_iter=20), cv=3, min_features_to_select=1).fit(X, y)
+    assert found.support_[:2].all()
+
+
+def test_importances_of_a_category_are_one_number():
+    frame, y = frame_of()
+    model = quick(max_iter=30).fit(frame, y)
+    assert model.feature_importances_.shape == (3,)
+    assert (model.feature_importances_ > 0.1).all()
