@@ -126,14 +126,13 @@ class Columns:
 
     def encode(self, X: Any) -> Any:
         """Return inputs (n, n_encoded) for a table of numbers and numbers of levels."""
-        if self.is_sparse and not sparse.issparse(X) and has_missing(X):
-            X = sparse.csr_array(X)
+        if sparse.issparse(X) != self.is_sparse and (self.width.any() or has_missing(X)):
+            # Gaps are filled as those of the training rows; zeros of a clipped column are no zeros.
+            X = sparse.csr_array(X) if self.is_sparse else X.toarray()
         if self.is_plain:
             return X
         if sparse.issparse(X):
-            if not self.width.any():
-                return self._with_missing_columns(X)
-            X = X.toarray()  # zeros of a clipped column are no zeros
+            return self._with_missing_columns(X)
         numbers = self._clipped(X[:, self._numbers])
         flags = np.isnan(X[:, self.missing_columns])
         places = [self._places(X[:, k], k) for k, _ in self._categories]
@@ -360,7 +359,8 @@ def plain_columns(n_columns: int) -> Columns:
     nothing: list[Any] = [None] * n_columns
     return Columns(
         [f"x{k}" for k in range(n_columns)], nothing, nothing, nothing, nothing,
-        np.empty(0, dtype=int), zeros.astype(bool), zeros, zeros, zeros, zeros, None, zeros, False, False,
+        np.empty(0, dtype=int), zeros.astype(bool), zeros, zeros, zeros, zeros, None, zeros,
+        False, False,
     )  # fmt: skip
 
 

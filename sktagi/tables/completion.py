@@ -89,9 +89,10 @@ def _fit_standardised(
                 rest = np.einsum("r,rij->ij", share[rows], cov_rows)
             moment += share[rows] @ filled
             spread += (filled * share[rows][:, None]).T @ filled + rest
-        step = np.abs(mean - moment).max()
+        before = mean, cov
         mean = moment
         cov = (1 - RIDGE) * (spread - np.outer(mean, mean)) + RIDGE * np.eye(n)
+        step = max(np.abs(mean - before[0]).max(), np.abs(cov - before[1]).max())
         if step < SMALL_STEP:
             break
     return mean, cov
