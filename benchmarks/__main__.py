@@ -6,6 +6,7 @@
     python -m benchmarks distribution --data FOLDER
     python -m benchmarks classes --data FOLDER --before CHECKOUT
     python -m benchmarks tables --data FOLDER
+    python -m benchmarks raw --data FOLDER
     python -m benchmarks agreement --before CHECKOUT
 
 FOLDER holds uci/<name>.npz and mnist.npz; without --data the sets are fetched from OpenML. uci,
@@ -32,6 +33,7 @@ from . import (
     house,
     memmap,
     mnist,
+    raw,
     report,
     shards,
     speed,
@@ -43,7 +45,7 @@ from . import (
 
 COMMANDS = {
     "uci": uci, "mnist": mnist, "report": report, "defaults": defaults, "batches": batches,
-    "distribution": distribution, "classes": classes, "tables": tables, "speed": speed,
+    "distribution": distribution, "classes": classes, "tables": tables, "raw": raw, "speed": speed,
     "covariances": covariances, "streams": streams, "shards": shards, "memmap": memmap,
     "agreement": agreement, "versus": versus, "house": house,
 }  # fmt: skip
