@@ -58,7 +58,7 @@ from .engine.runs import Plan
 from .engine.sources import InMemory
 from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
-from .tables.columns import Columns, fit_columns
+from .tables.columns import Columns, fit_columns, without_tails
 from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
@@ -311,22 +311,30 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return scaling.updated(X, data.y, weight)
 
     def _see_stream(self, data: RawRows, first: bool) -> RawRows:
-        """Count new rows, and take them into the statistics, without outliers among the targets.
+        """Count new rows, and take them into the statistics, without outliers.
 
         Returns the rows as they are learned. An outlier that made the units of the target larger
-        would make the prior wider, and so everyone's std, though it is hardly learned itself.
+        would make the prior wider, and so everyone's std, though it is hardly learned itself; one
+        that made those of a feature larger would make all its other values alike.
         """
-        y_moments = self._scaling.y
-        if y_moments is None or not (self.standardize and isinstance(self.sigma_v, str)):
+        if not self.standardize:
             self._see(data)
             return data
+        x_moments, y_moments = self._scaling = self._scaling.of_stream()
+        typical = data
+        if x_moments.centered:
+            X = data.X.toarray() if sparse.issparse(data.X) else data.X
+            X = without_tails(X, data.weight) if first else x_moments.without_outliers(X)
+            typical = typical._replace(X=X)
+        if y_moments is None or not isinstance(self.sigma_v, str):
+            self._see(typical)
+            return data
         if first:
-            X = self._filled(data.X, None)
-            gross = gross_outliers(X, data.y, data.weight)
-            typical = np.where(gross, np.nan, data.y) if gross.any() else data.y
+            gross = gross_outliers(self._filled(data.X, None), data.y, data.weight)
+            y = np.where(gross, np.nan, data.y) if gross.any() else data.y
         else:
-            typical = y_moments.without_outliers(data.y)
-        self._see(data._replace(y=typical))
+            y = y_moments.without_outliers(data.y)
+        self._see(typical._replace(y=y))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
 

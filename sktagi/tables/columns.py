@@ -21,7 +21,7 @@ from ..engine.fast import has_nan
 from ..engine.inputs import InputErrors
 from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, uniform_nodes
 
-__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns"]
+__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns", "without_tails"]
 
 FEWEST_ROWS = 3  # of a level that has a column of its own, and of a "missing" column
 MANY_COLUMNS = 256  # beyond which a table with categories is a sparse matrix
@@ -490,6 +490,14 @@ def _tails(
             if spread > 0 and np.isfinite(farthest) and farthest > FAR * spread:
                 center[k], width[k] = median, spread
     return center, width
+
+
+def without_tails(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return rows with NaN for values in the far tails of their columns: wrong readings, maybe."""
+    center, width = _tails(X, weight, np.ones(X.shape[1], dtype=bool))
+    if not width.any():
+        return X
+    return np.where((width > 0) & (np.abs(X - center) > FAR * width), np.nan, X)
 
 
 def _floors(numbers: np.ndarray) -> np.ndarray:
