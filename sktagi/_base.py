@@ -320,12 +320,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not self.standardize:
             self._see(data)
             return data
-        x_moments, y_moments = self._scaling = self._scaling.of_stream()
-        typical = data
-        if x_moments.centered:
-            X = data.X.toarray() if sparse.issparse(data.X) else data.X
-            X = without_tails(X, data.weight) if first else x_moments.without_outliers(X)
-            typical = typical._replace(X=X)
+        self._scaling = self._scaling.of_stream()
+        y_moments, typical = self._scaling.y, data
+        if self._scaling.x.centered:
+            typical = data._replace(X=self._without_wrong_readings(data, first))
         if y_moments is None or not isinstance(self.sigma_v, str):
             self._see(typical)
             return data
@@ -337,6 +335,15 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._see(typical._replace(y=y))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
+
+    def _without_wrong_readings(self, data: RawRows, first: bool) -> np.ndarray:
+        """Return features for the statistics; these count values that are far off."""
+        X = data.X.toarray() if sparse.issparse(data.X) else data.X
+        if first:
+            return without_tails(X, data.weight)
+        x_moments = self._scaling.x.watched(X)
+        self._scaling = self._scaling._replace(x=x_moments)
+        return x_moments.without_outliers(X)
 
     def _keep_some_rows(self, data: RawRows) -> None:
         """Keep a few rows, at equal distances, at which importances are measured."""
@@ -660,7 +667,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _prepare(self, data: RawRows, dtype: np.dtype[Any]) -> Rows:
         """Return rows in the units of the network."""
         X = self._filled(data.X, self._scaling)
-        x, errors = self._scaling.inputs(X, data.errors, dtype)
+        errors = self._table.errors_at(data.errors, data.X)
+        x, errors = self._scaling.inputs(X, errors, dtype)
         y = self._scaling.targets(data.y, dtype)
         return Rows(x, y, data.weight.astype(dtype), errors)
 
@@ -836,7 +844,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
         def block(part: slice) -> tuple[np.ndarray, np.ndarray]:
             of_part = None if errors is None else errors.take(part)
-            return table.averaged(X[part], of_part, predict, scaling.x)
+            return table.averaged(X[part], table.errors_at(of_part, X[part]), predict, scaling.x)
 
         per_row = net.n_members * net.outputs.n_outputs
         return map(block, slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))

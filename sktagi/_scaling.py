@@ -25,6 +25,7 @@ BLOCK_ROWS = 4096
 # lie there; if more than this share of some rows does, it has grown.
 FAR = 10.0
 RARE = 0.5
+LASTING = 5  # as many in a row, where they are counted: it has grown, too
 FARTHEST = 1e6  # times the spread: what is beyond is learned as if it were there
 LARGEST = 1e150  # number whose square is one, too
 
@@ -46,7 +47,7 @@ class Moments:
     centered: bool
     floor: Any = 0.0  # (n_columns,): least scale, or one for all
     bound: float = np.inf  # in spreads: what lies beyond is taken to lie there
-
+    run: Any = 0  # (n_columns,): number of values beyond, one after the other, that came last
 
     @classmethod
     def empty(cls, n_columns: int, *, centered: bool = True, floor: Any = 0.0) -> Moments:
@@ -105,6 +106,7 @@ class Moments:
             self.centered,
             self.floor,
             self.bound,
+            self.run,
         )
 
     def without(self, other: Moments) -> Moments:
@@ -154,6 +156,14 @@ class Moments:
         shift[unsettled] = 0
         return Change(ratio, shift)
 
+    def watched(self, values: np.ndarray) -> Moments:
+        """Return the statistics that know how many values in a row, now last, were far beyond."""
+        far = self._beyond(values, FAR)
+        if far is None:
+            return replace(self, run=0) if np.any(self.run) else self
+        ends = far[::-1].argmin(axis=0)
+        return replace(self, run=np.where(far.all(axis=0), self.run + len(far), ends))
+
     def without_outliers(self, values: np.ndarray) -> np.ndarray:
         """Return new values that are not far beyond the spread so far, or not all by themselves."""
         far = self._beyond(values, FAR)
@@ -161,6 +171,7 @@ class Moments:
             return values
         if len(values) > 1:
             far &= np.mean(far, axis=0) <= RARE
+        far &= self.run < LASTING
         return np.where(far, self._at(values, FAR), values)
 
     def bounded(self, values: np.ndarray) -> np.ndarray:

@@ -217,6 +217,21 @@ class Columns:
             )
         return InputErrors(result)
 
+    def errors_at(self, errors: InputErrors | None, X: Any) -> InputErrors | None:
+        """Return the errors of inputs at these rows: less in clipped tails, none in gaps."""
+        if errors is None or sparse.issparse(X):
+            return errors
+        gaps = np.isnan(X)
+        tails = self._numbers[self.width[self._numbers] > 0]
+        if not (gaps.any() or len(tails)):
+            return errors
+        slope = np.where(gaps, 0.0, 1.0)
+        at = self._starts[tails]
+        clipped = (X[:, at] - self.center[tails]) / (CLIP * self.width[tails])
+        # x / sqrt(1 + x^2) has the slope (1 + x^2)^(-3/2), here in terms of itself.
+        slope[:, at] *= np.maximum(1 - np.square(np.nan_to_num(clipped)), 0) ** 1.5
+        return errors.times(slope)
+
     # What is missing
 
     def filled(self, X: Any, moments: Any) -> Any:
