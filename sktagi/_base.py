@@ -307,7 +307,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
         X = data.X
         if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
-            X = self._filled(X, None)
+            X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
 
     def _see_stream(self, data: RawRows, first: bool) -> RawRows:
@@ -328,7 +328,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             self._see(typical)
             return data
         if first:
-            gross = gross_outliers(self._filled(data.X, None), data.y, data.weight)
+            gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
             y = np.where(gross, np.nan, data.y) if gross.any() else data.y
         else:
             y = y_moments.without_outliers(data.y)
@@ -338,7 +338,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def _without_wrong_readings(self, data: RawRows, first: bool) -> np.ndarray:
         """Return features for the statistics; these count values that are far off."""
-        X = data.X.toarray() if sparse.issparse(data.X) else data.X
+        X: Any = data.X
+        if sparse.issparse(X):
+            X = X.toarray()
         if first:
             return without_tails(X, data.weight)
         x_moments = self._scaling.x.watched(X)
@@ -504,8 +506,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not self.early_stopping:
             return np.tile(np.arange(len(data.weight)), (self._n_members, 1)), None
         return hold_out(
-            self._filled(data.X, None), data.y, self.validation_fraction, self._n_members, rng,
-            stratify=data.y.ndim == 1, shared=self._shares_fold,
+            self._table.roughly_filled(data.X), data.y, self.validation_fraction,
+            self._n_members, rng, stratify=data.y.ndim == 1, shared=self._shares_fold,
         )  # fmt: skip
 
     def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
@@ -747,7 +749,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """Set gross outliers among the targets aside, with a warning, if the noise is learned."""
         if not (self._scales_targets and isinstance(self.sigma_v, str)):
             return data
-        gross = gross_outliers(self._filled(data.X, None), data.y, data.weight)
+        gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
         if not gross.any():
             return data
         warnings.warn(
@@ -802,9 +804,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         clips = bool(self.standardize)
         return fit_columns(X, weight, names, self._levels, streamed=streamed, clips=clips)
 
-    def _filled(self, X: Any, scaling: Scaling | None) -> Any:
-        """Return inputs without gaps; ``scaling`` has the statistics so far, if there are."""
-        return self._table.filled(X, None if scaling is None else scaling.x)
+    def _filled(self, X: Any, scaling: Scaling) -> Any:
+        """Return inputs without gaps; ``scaling`` has the statistics so far."""
+        return self._table.filled(X, scaling.x)
 
     def _is_plain(self, X: Any) -> bool:
         """Tell whether a fitted estimator can take X as it is."""
