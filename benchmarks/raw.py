@@ -197,8 +197,11 @@ def _boosting(X, y, X_new, seed: int):
 def _catboost(X, y, X_new, seed: int):
     from catboost import CatBoostRegressor
 
-    texts = [name for name in X if X[name].dtype == object]
-    X, X_new = (x.assign(**{name: x[name].fillna("missing") for name in texts}) for x in (X, X_new))
+    texts = _texts(X)
+    X, X_new = (
+        x.assign(**{name: x[name].astype(object).fillna("missing") for name in texts})
+        for x in (X, X_new)
+    )
     model = CatBoostRegressor(
         loss_function="RMSEWithUncertainty", random_seed=seed, verbose=False, thread_count=1,
         allow_writing_files=False, cat_features=texts,
@@ -207,10 +210,17 @@ def _catboost(X, y, X_new, seed: int):
     return stats.norm(mean, np.sqrt(variance))
 
 
+def _texts(X) -> list[str]:
+    """Return the names of the columns that are no numbers."""
+    from pandas.api.types import is_numeric_dtype
+
+    return [name for name in X if not is_numeric_dtype(X[name])]
+
+
 def _as_categories(X, like=None):
     import pandas as pd
 
-    texts = [name for name in X if X[name].dtype == object]
+    texts = _texts(X)
     levels = {name: sorted((X if like is None else like)[name].dropna().unique()) for name in texts}
     if like is not None:
         texts = [name for name in X if str(like[name].dtype) == "category"]

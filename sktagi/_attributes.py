@@ -133,8 +133,14 @@ class FittedAttributes:
         net = self._fitted_net(name)
         if isinstance(net, Mixture) or len(net.layers) > 1:
             raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute {name!r}: it is no linear model, "
-                "which hidden_layer_sizes=() is."
+                f"{type(self).__name__!r} object has no {name!r}: it is no linear model, which "
+                "hidden_layer_sizes=() is."
+            )
+        if not self._table.is_plain:
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no {name!r}: X has categories, missing values "
+                "or heavy tails, so that a coefficient belongs to one of encoded_feature_names_; "
+                "coefs_ has them, in standardised units."
             )
         mu = net.reported().layers[0].mu.mean(axis=0).astype(np.float64)
         x, y = self._scaling
@@ -158,8 +164,8 @@ class FittedAttributes:
         rows = self._some_rows
         if rows is None:
             raise AttributeError(
-                f"{type(self).__name__!r} object has no attribute 'feature_importances_': it was "
-                "fitted to a sparse matrix, or by an earlier version."
+                f"{type(self).__name__!r} object has no 'feature_importances_': it was fitted to a "
+                "sparse matrix, or to categories with very many levels, or by an earlier version."
             )
         scaling = self._scaling
 

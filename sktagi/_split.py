@@ -12,6 +12,7 @@ from .engine.keys import join_keys, row_keys
 
 __all__ = ["fold_of", "hold_out", "padded"]
 
+FEW_DISTINCT = 2  # times the rows of which one is held out
 FEW_ROWS = (20, 3)  # a target that is not observed everywhere is rare with fewer
 
 
@@ -41,15 +42,16 @@ def hold_out(
     different ones as long as there are enough. With ``stratify`` the classes ``y`` are held out in
     proportion. Returns ``(train, None)`` if there are fewer than two distinct rows.
 
-    In tables of categories, many rows are equal but for their class, and new rows will be equal to
+    In tables of categories, many rows are equal but for their target, and new rows will be equal to
     rows that are learned. There copies are rows of their own: with all of those of one class held
-    out, the others would say that there is no such class.
+    out, the others would say that there is no such class. So are many copies where hardly any rows
+    are distinct: a level of the only category that is held out would not be learned at all.
     """
     n_rows = X.shape[0]
-    keys = row_keys(X)
-    alone = _ambiguous(keys, y, 1 / fraction) if stratify else np.zeros(n_rows, dtype=bool)
+    of_inputs = keys = row_keys(X)
     for column in np.atleast_2d(y.T):
         keys = join_keys(keys, column)
+    alone = _stand_alone(of_inputs, keys, 1 / fraction)
     if alone.any():
         copy_number = np.where(alone, _rank_among_equal(keys), 0)
         keys = join_keys(keys, copy_number)
@@ -86,14 +88,16 @@ def _in_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first[order], number[group]
 
 
-def _ambiguous(keys: np.ndarray, y: np.ndarray, n_copies: float) -> np.ndarray:
-    """Tell which rows have many copies of several classes; ``keys`` are equal for copies."""
-    _, group, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    lowest = np.full(len(counts), y.max())
-    highest = np.full(len(counts), y.min())
-    np.minimum.at(lowest, group, y)
-    np.maximum.at(highest, group, y)
-    return ((counts >= n_copies) & (lowest < highest))[group]
+def _stand_alone(of_inputs: np.ndarray, keys: np.ndarray, n_copies: float) -> np.ndarray:
+    """Tell which rows have many copies that are rows of their own.
+
+    ``of_inputs`` are equal where inputs are, ``keys`` where targets are, too.
+    """
+    _, group, counts = np.unique(of_inputs, return_inverse=True, return_counts=True)
+    first = np.unique(keys, return_index=True)[1]
+    n_targets = np.bincount(group[first], minlength=len(counts))
+    are_few = 1 < len(first) < FEW_DISTINCT * n_copies
+    return ((counts >= n_copies) & ((n_targets > 1) | are_few))[group]
 
 
 def _rank_among_equal(keys: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Tables as they are: missing values, categories, heavy tails, in both estimators."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -309,6 +310,59 @@ def test_categories_are_the_hand_made_one_hot_matrix(estimator):
         ]  # fmt: skip
         for one, two in zip(spread(model, table), expected, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_values_that_are_numbers_stay_numbers_whatever_holds_them():
+    pd = pytest.importorskip("pandas")
+    X, y = data(100, 2)
+    model = quick(max_iter=3).fit(X, y)
+    frames = [
+        pd.DataFrame(X).map(Decimal),
+        pd.DataFrame(X).astype(object),
+        pd.DataFrame(X).astype("Float64"),
+        pd.DataFrame(X).convert_dtypes(dtype_backend="pyarrow"),
+    ]
+    for frame in frames:
+        frame.columns = ["a", "b"]
+        other = quick(max_iter=3).fit(frame, y)
+        assert other.encoded_feature_names_.tolist() == ["a", "b"]
+        np.testing.assert_allclose(other.predict(frame), model.predict(X), rtol=1e-9)
+
+
+def test_sparse_columns_of_a_frame_are_a_sparse_matrix():
+    pd = pytest.importorskip("pandas")
+    rows = sparse.random_array((60, 400), density=0.1, rng=np.random.default_rng(0)).tocsr()
+    y = rows.sum(axis=1)
+    frame = pd.DataFrame.sparse.from_spmatrix(rows)
+    one, two = quick(max_iter=3).fit(rows, y), quick(max_iter=3).fit(frame, y)
+    np.testing.assert_allclose(one.predict(rows), two.predict(frame))
+    assert two._table.is_sparse
+
+
+@pytest.mark.parametrize("form", ["object", "polars"])
+def test_levels_of_numbers_and_truths_are_told_apart(form):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    values = [1, True, "1", "True", None, 2.5] * 20
+    if form == "polars":
+        frame = pl.DataFrame({"a": pl.Series(values, dtype=pl.Object)})
+    else:
+        frame = pd.DataFrame({"a": pd.Series(values, dtype=form)})
+    y = np.tile([0.0, 5, 0, 5, 9, -5], 20)
+    model = quick(categorical_features=[0], max_iter=30).fit(frame, y)
+    assert model.encoded_feature_names_.tolist() == ["a_1", "a_2.5", "a_True", "a_missing"]
+    assert np.abs(model.predict(frame) - y).max() < 1
+
+
+@both
+def test_every_level_of_the_only_category_is_learned(estimator):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"group": list("abcd") * 30})
+    y = np.tile([0, 1, 0, 1] if estimator is TAGIClassifier else [0.0, 5, 9, -5], 30)
+    model = estimator(random_state=0).fit(frame, y)
+    error = model.predict(frame) - y
+    assert np.abs(error).max() < 1
+    if estimator is TAGIClassifier:
+        assert np.abs(model.predict_proba(frame)[:, 1] - y).max() < 0.1
 
 
 @both
@@ -632,6 +686,16 @@ def test_coefficients_of_a_linear_model():
     )
     with pytest.raises(AttributeError, match="no linear model"):
         quick(max_iter=1).fit(X, y).coef_  # noqa: B018
+
+
+def test_a_linear_model_of_a_table_has_importances_but_no_coefficients_of_columns():
+    frame, y = frame_of()
+    model = quick(hidden_layer_sizes=()).fit(frame, y)
+    with pytest.raises(AttributeError, match="encoded_feature_names_"):
+        model.coef_  # noqa: B018
+    assert model.coefs_[0].shape[-2] == len(model.encoded_feature_names_)
+    selector = SelectFromModel(quick(hidden_layer_sizes=()), threshold=1e-3).fit(frame, y)
+    assert selector.get_support().all()
 
 
 @both

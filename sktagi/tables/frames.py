@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -33,13 +34,9 @@ class Schema(NamedTuple):
 class _Column(NamedTuple):
     """One column as it was given."""
 
-    name: str
-    values: Any  # float64 numbers, NaN if missing; or a list of texts, None if missing
-    declared: list[str] | None  # levels that the type of the column names
-
-    @property
-    def is_category(self) -> bool:
-        return isinstance(self.values, list)
+    values: np.ndarray  # (n,) float64: numbers, or those of levels; NaN if missing
+    found: list[str] | None = None  # levels that the values number; None: they are numbers
+    declared: list[str] = []  # levels that the type of the column names
 
 
 def has_frame_columns(X: Any) -> bool:
@@ -87,10 +84,10 @@ def read_columns(
         for k, name in enumerate(names)
     ]
     if schema is None:
-        schema = Schema([_levels_of(column) if column.is_category else None for column in columns])
+        schema = Schema([_levels_of(column) for column in columns])
     numbers = np.empty((X.shape[0], len(names)))
     for k, (column, levels) in enumerate(zip(columns, schema.levels, strict=True)):
-        numbers[:, k] = column.values if levels is None else _numbers_of(column.values, levels)
+        numbers[:, k] = column.values if levels is None else _numbers_of(column, levels)
     return numbers, schema
 
 
@@ -142,6 +139,8 @@ def _needs_reading(X: Any, is_frame: bool) -> bool:
         return False
     if _is_polars(X):
         return not all(dtype.is_numeric() for dtype in X.dtypes)
+    if all(hasattr(dtype, "fill_value") for dtype in X.dtypes):
+        return False  # sparse columns: a sparse matrix
     return not all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in X.dtypes)
 
 
@@ -152,27 +151,24 @@ def _refuse_dates(X: Any) -> None:
 
 def _read(X: Any, k: int, name: str, is_frame: bool, chosen: bool | None) -> _Column:
     """Read a column; ``chosen`` says whether it is a category, None that its type does."""
-    if not is_frame:
-        values = X[:, k]
-        if chosen:
-            return _Column(name, _texts(values.tolist(), name), None)
-        return _Column(name, _as_numbers(values.tolist(), name), None)
-    return (_read_polars if _is_polars(X) else _read_pandas)(X, k, name, chosen)
+    if is_frame:
+        return (_read_polars if _is_polars(X) else _read_pandas)(X, k, name, chosen)
+    values = X[:, k].tolist()
+    return _numbered(values, name) if chosen else _Column(_as_numbers(values, name))
 
 
 def _read_pandas(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
     series = X.iloc[:, k]
     kind, text = getattr(series.dtype, "kind", "O"), str(series.dtype)
-    declared = None
     if kind in "mM" or text.startswith(("period", "interval")):
         raise ValueError(f"Column {name!r} of X holds dates or times ({text}). {_TO_NUMBERS}")
     if text == "category":
-        declared = [_level(level) for level in series.cat.categories]
-        series = series.astype(object)
-    is_number = kind in "iufb" and declared is None
-    if is_number and not chosen:
-        return _Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), None)
-    return _read_values(series.tolist(), name, chosen, declared, text == "object")
+        codes = series.cat.codes.to_numpy()
+        levels = _texts(series.cat.categories.tolist(), name)
+        return _Column(np.where(codes < 0, np.nan, codes), levels, list(dict.fromkeys(levels)))
+    if kind in "iufb" and not chosen:
+        return _Column(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return _read_values(series.tolist(), name, chosen)
 
 
 def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
@@ -183,28 +179,34 @@ def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
     if dtype.is_temporal():
         raise ValueError(f"Column {name!r} of X holds dates or times ({dtype}). {_TO_NUMBERS}")
     if (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)) and not chosen:
-        return _Column(name, np.array(series.cast(pl.Float64).to_numpy(), dtype=np.float64), None)
-    declared = None
+        return _Column(np.array(series.cast(pl.Float64).to_numpy(), dtype=np.float64))
+    column = _read_values(series.to_list(), name, chosen)
     if isinstance(dtype, pl.Enum):
-        declared = [_level(level) for level in dtype.categories.to_list()]
-    return _read_values(series.to_list(), name, chosen, declared, dtype == pl.Object)
+        return column._replace(declared=_texts(dtype.categories.to_list(), name))
+    return column
 
 
-def _read_values(
-    values: list[Any],
-    name: str,
-    chosen: bool | None,
-    declared: list[str] | None,
-    is_object: bool,
-) -> _Column:
+def _read_values(values: list[Any], name: str, chosen: bool | None) -> _Column:
     """Read Python values: numbers if all are, and nothing says that they are categories."""
-    if chosen is False and declared is None:
-        return _Column(name, _as_numbers(values, name), None)
-    if chosen is None and declared is None and is_object:
-        present = [value for value in values if not _is_missing(value)]
-        if all(isinstance(value, (Real, np.bool_)) for value in present):
-            return _Column(name, _as_numbers(values, name), None)
-    return _Column(name, _texts(values, name), declared)
+    if chosen is None:
+        kinds = {type(value) for value in values if not _is_missing(value)}
+        if all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in kinds):
+            chosen = False
+    return _Column(_as_numbers(values, name)) if chosen is False else _numbered(values, name)
+
+
+def _numbered(values: list[Any], name: str) -> _Column:
+    """Return a category whose levels are numbered as they come; values are looked at once."""
+    try:
+        distinct = list(dict.fromkeys(zip(map(type, values), values, strict=True)))
+    except TypeError:  # some cannot be looked up, and are refused
+        distinct = list(zip(map(type, values), values, strict=True))
+    texts = dict(zip(distinct, _texts([value for _, value in distinct], name), strict=True))
+    found = [text for text in dict.fromkeys(texts.values()) if text is not None]
+    number = {text: float(k) for k, text in enumerate(found)}
+    place = {key: np.nan if text is None else number[text] for key, text in texts.items()}
+    numbers = [place[key] for key in zip(map(type, values), values, strict=True)]
+    return _Column(np.array(numbers, dtype=np.float64), found)
 
 
 def _as_numbers(values: Sequence[Any], name: str) -> np.ndarray:
@@ -217,7 +219,7 @@ def _as_numbers(values: Sequence[Any], name: str) -> np.ndarray:
         ) from None
 
 
-def _texts(values: Sequence[Any], name: str) -> list[str | None]:
+def _texts(values: Sequence[Any], name: str) -> list[Any]:
     """Return levels as texts, None if missing."""
     result: list[str | None] = []
     for value in values:
@@ -255,17 +257,17 @@ def _is_missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def _levels_of(column: _Column) -> list[str]:
-    found = {value for value in column.values if value is not None}
-    declared = column.declared or []
-    return declared + sorted(found.difference(declared))
+def _levels_of(column: _Column) -> list[str] | None:
+    """Return the levels of a category, those that its type declares first."""
+    if column.found is None:
+        return None
+    return column.declared + sorted(set(column.found).difference(column.declared))
 
 
-def _numbers_of(values: Any, levels: list[str]) -> np.ndarray:
-    if isinstance(values, np.ndarray):  # a category whose column holds numbers now
-        values = [None if math.isnan(value) else _level(value) for value in values.tolist()]
+def _numbers_of(column: _Column, levels: list[str]) -> np.ndarray:
+    """Return numbers of levels, NaN if missing, for the values of a column."""
+    if column.found is None:  # a category whose column holds numbers now
+        column = _numbered(column.values.tolist(), "")
     number = {level: float(k) for k, level in enumerate(levels)}
-    return np.array(
-        [np.nan if value is None else number.get(value, UNKNOWN) for value in values],
-        dtype=np.float64,
-    )
+    places = np.array([number.get(level, UNKNOWN) for level in column.found or []] + [np.nan])
+    return places[np.where(np.isnan(column.values), -1, column.values).astype(int)]
