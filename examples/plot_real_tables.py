@@ -1,6 +1,6 @@
 """
-A raw table: from read_csv to honest intervals
-==============================================
+A raw table: from read_csv to intervals
+=======================================
 
 Real tables have categories, missing values, dates, skewed targets, and rows that belong together.
 ``TAGIRegressor`` takes them as they are. Only dates are refused: what they mean, only you know.
@@ -14,6 +14,7 @@ not an average that it takes for granted. In each fifth of the predicted price, 
 new prices are inside the 90 % interval.
 """
 
+import textwrap
 from io import StringIO
 
 import matplotlib.pyplot as plt
@@ -106,7 +107,7 @@ print(flats.head(5).to_string(index=False))
 try:
     TAGIRegressor().fit(flats.drop(columns="price"), flats["price"])
 except ValueError as error:
-    print(error)
+    print(textwrap.fill(str(error), 80))
 
 # %%
 # ``features`` turns the date into years, since prices rise. The street stays out: there are too few
@@ -114,7 +115,7 @@ except ValueError as error:
 # (``cv=GroupKFold(5)`` and ``groups``), so that the intervals hold for new streets. Prices are
 # skewed and positive: ``target_transform="log"``. That is all.
 model = fit(flats)
-print(", ".join(model.encoded_feature_names_))
+print(textwrap.fill(" ".join(model.encoded_feature_names_), 80))
 
 # %%
 # Each level of a category has become an input, rare ones together (``kind_infrequent``); so has
@@ -161,9 +162,10 @@ plt.show()
 
 # %%
 # Are they right? On the left, flats with more missing values have a larger standard deviation, and
-# larger errors; of those with two or more, there were only about sixty to learn from. On the right,
-# the coverage of the 90 % interval by fifth of the predicted price. Grey bars are what chance alone
-# explains if rows are independent, which flats of one street are not quite.
+# larger errors. Of those with two or more, there were only about sixty to learn from: how much larger
+# is known less well. On the right, the coverage of the 90 % interval by fifth of the predicted price.
+# Grey bars are what chance alone explains if rows are independent, which flats of one street are not
+# quite.
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.9), constrained_layout=True)
 relative = by_what_is_missing(dist, new_flats)
 for k, (name, label) in enumerate([("std", "predicted std"), ("error", "error (rms)")]):
