@@ -162,10 +162,10 @@ plt.show()
 
 # %%
 # Are they right? On the left, flats with more missing values have a larger standard deviation, and
-# larger errors. Of those with two or more, there were only about sixty to learn from: how much larger
-# is known less well. On the right, the coverage of the 90 % interval by fifth of the predicted price.
-# Grey bars are what chance alone explains if rows are independent, which flats of one street are not
-# quite.
+# larger errors. Of those with two or more, there were only about sixty to learn from: how much
+# larger is known less well. On the right, the coverage of the 90 % interval by fifth of the
+# predicted price. Grey bars are what chance alone explains if rows are independent, which flats of
+# one street are not quite.
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.9), constrained_layout=True)
 relative = by_what_is_missing(dist, new_flats)
 for k, (name, label) in enumerate([("std", "predicted std"), ("error", "error (rms)")]):
