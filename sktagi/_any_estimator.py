@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from ._target_transform import Composed, as_map
 from .distribution import PredictiveDistribution
@@ -16,7 +17,7 @@ from .engine.posterior import Network
 if TYPE_CHECKING:
     from sklearn.compose import TransformedTargetRegressor
 
-__all__ = ["fitted_part", "mean_and_std", "predict_dist"]
+__all__ = ["fitted_part", "last_step", "mean_and_std", "predict_dist"]
 
 
 def predict_dist(estimator: Any, X: Any, **inputs: Any) -> PredictiveDistribution:
@@ -90,7 +91,22 @@ def _before_transform(
 
 def fitted_part(estimator: Any) -> Any:
     """Return the estimator that a search has refitted; any other as it is."""
-    return getattr(estimator, "best_estimator_", estimator)
+    if hasattr(estimator, "best_estimator_"):
+        return estimator.best_estimator_
+    if hasattr(estimator, "refit"):  # a search that was not fitted, or keeps no estimator
+        if estimator.refit is False and not hasattr(estimator, "predict"):
+            raise ValueError(
+                f"This {type(estimator).__name__} has refit=False and keeps no estimator that "
+                "could predict: it needs refit=True, or the name of a score if there are several."
+            )
+        check_is_fitted(estimator)
+    return estimator
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the estimator at the end of a pipeline or of a search."""
+    estimator = fitted_part(estimator)
+    return last_step(estimator[-1]) if hasattr(estimator, "named_steps") else estimator
 
 
 def mean_and_std(estimator: Any, X: Any, **inputs: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +125,12 @@ def mean_and_std(estimator: Any, X: Any, **inputs: Any) -> tuple[np.ndarray, np.
 
 
 def _no_std(estimator: Any) -> str:
+    if hasattr(estimator, "classes_"):
+        return (
+            "A distribution of numbers is needed, as that of predict(X, return_std=True), but "
+            f"{type(estimator).__name__} is a classifier. Of the scorers of sktagi.metrics, "
+            "log_likelihood_scorer takes classifiers."
+        )
     return (
         "A standard deviation is needed: predict(X, return_std=True) must return mean and std, as "
         "that of TAGIRegressor, GaussianProcessRegressor, BayesianRidge and pipelines that end in "

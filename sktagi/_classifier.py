@@ -149,7 +149,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     standardize : bool, default=True
         Centre and scale features with statistics of the training rows (running
         statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
-        than 128; fewer are learned as dense ones.
+        than 256; fewer are learned as dense ones.
 
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns of X are categories: by their type in a frame (pandas category, string and
@@ -213,6 +213,19 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         that have none. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is
         ``"auto"`` and rows were held out.
 
+    coef_ : ndarray of shape (n_outputs, n_inputs)
+        Coefficients of a linear model, ``hidden_layer_sizes=()``, in units of X: means over the
+        members, for each output (two classes have one together) and for each of
+        ``encoded_feature_names_``.
+
+    intercept_ : ndarray of shape (n_outputs,)
+        Constant terms of a linear model.
+
+    feature_importances_ : ndarray of shape (n_features,)
+        How much the outputs change when a feature changes by its standard deviation (all levels of
+        a category together): root mean square over some training rows. They sum to one. Not for
+        sparse matrices, nor for tables of so many levels that they become one.
+
     layer_covariances_ : list of ndarray
         Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
@@ -258,6 +271,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     feature_names_in_ : ndarray of str
         Names of the features, if X has string column names.
+
+    encoded_feature_names_ : ndarray of str
+        Names of the inputs of the networks: features, levels of categories, and for columns in
+        which training rows lack values what says that one is missing.
 
     See Also
     --------
@@ -386,7 +403,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features; also a frame of pandas or polars. NaN is a missing value; columns of text or
+            of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
@@ -446,7 +464,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features; also a frame of pandas or polars. NaN is a missing value; columns of text or
+            of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
@@ -484,7 +503,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -544,7 +563,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         return_std : bool, default=False
             Return the standard deviation of each probability too.
@@ -594,7 +613,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -636,7 +655,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -664,7 +683,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         y : array-like of shape (n_samples,)
             Class labels: any hashable values.
@@ -701,7 +720,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         y : array-like of shape (n_samples,)
             Class labels: any hashable values.

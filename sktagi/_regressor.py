@@ -148,7 +148,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     standardize : bool, default=True
         Centre and scale features and target with statistics of the training rows (running
         statistics in ``partial_fit``). Sparse features are scaled, not centred, if there are more
-        than 128; fewer are learned as dense ones.
+        than 256; fewer are learned as dense ones.
 
     categorical_features : "from_dtype", None or array-like, default="from_dtype"
         Which columns of X are categories: by their type in a frame (pandas category, string and
@@ -201,6 +201,19 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         that have none. They are not negative and sum to one. Only if ``hidden_layer_sizes`` is
         ``"auto"`` and rows were held out.
 
+    coef_ : ndarray of shape (n_inputs,) or (n_targets, n_inputs)
+        Coefficients of a linear model, ``hidden_layer_sizes=()``, in units of X and of y (of the
+        transformed one with ``target_transform``): means over the members. One for each of
+        ``encoded_feature_names_``.
+
+    intercept_ : float, or ndarray of shape (n_targets,)
+        Constant term of a linear model, in units of y.
+
+    feature_importances_ : ndarray of shape (n_features,)
+        How much the mean changes when a feature changes by its standard deviation (all levels of
+        a category together): root mean square over some training rows. They sum to one. Not for
+        sparse matrices, nor for tables of so many levels that they become one.
+
     layer_covariances_ : list of ndarray
         Posterior covariances of each layer's parameters, ``(n_params, n_params)`` in the order of
         ``coefs_[j].ravel()`` and then ``intercepts_[j]``; with ``covariance_type="full"`` only.
@@ -250,6 +263,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     feature_names_in_ : ndarray of str
         Names of the features, if X has string column names.
+
+    encoded_feature_names_ : ndarray of str
+        Names of the inputs of the networks: features, levels of categories, and for columns in
+        which training rows lack values what says that one is missing.
 
     See Also
     --------
@@ -386,7 +403,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features; also a frame of pandas or polars. NaN is a missing value; columns of text or
+            of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, NaN means that one was not observed in a row.
@@ -445,7 +463,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features; also a frame of pandas or polars. NaN is a missing value; columns of text or
+            of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, NaN means that one was not observed in a row.
@@ -509,7 +528,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         return_std : bool, default=False
             Return the predictive standard deviation too: of the network and of the noise at each
@@ -553,7 +572,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -579,7 +598,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -620,7 +639,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         X_std : float or array-like, default=None
             Standard deviations of uncertain features: a number, ``(n_features,)`` or the shape of
@@ -652,7 +671,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         quantiles : float or array-like
             Probabilities between 0 and 1.
@@ -690,7 +709,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         coverage : float or array-like of shape (n_coverages,), default=0.9
             Probability between 0 and 1, or several.
@@ -733,7 +752,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         n_samples : int, default=1
             Draws for each row.
@@ -776,7 +795,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets. With several, NaN means that one was not observed in a row.
@@ -814,7 +833,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Features.
+            Features, in the form of those of `fit`; NaN is a missing value.
 
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets; with several, NaN where one was not observed.

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,25 @@ ROOT = Path(__file__).parents[1]
 DOC = ROOT / "doc"
 
 
+def blocks_of(page: str) -> list[tuple[str, str]]:
+    """Return language and text of the blocks of a page, those in lists too."""
+    fences = r"^( *)```(\w*)\n(.*?)^\1```$"
+    found = re.findall(fences, (DOC / page).read_text(), re.DOTALL | re.MULTILINE)
+    return [(language, textwrap.dedent(block)) for _, language, block in found]
+
+
 def run_blocks(page: str) -> dict:
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (DOC / page).read_text(), re.DOTALL | re.MULTILINE
-    )
+    blocks = [block for language, block in blocks_of(page) if language == "python"]
     assert blocks
     names: dict = {}
     for block in blocks:
         exec(block, names)
     return names
+
+
+def shown_on(page: str) -> list[str]:
+    """Return the lines of the blocks without a language: what a page says that it prints."""
+    return "".join(block for language, block in blocks_of(page) if not language).splitlines()
 
 
 def test_getting_started_runs():
@@ -42,8 +53,7 @@ def numbers_in(line: str) -> list[float]:
 def test_guide_prints_what_it_shows_and_compares_three_models(capsys):
     names = run_blocks("guide.md")
     text = (DOC / "guide.md").read_text()
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    shown = "".join(block for language, block in blocks if not language).splitlines()
+    shown = shown_on("guide.md")
     printed = capsys.readouterr().out.splitlines()
     assert len(shown) == len(printed)
     for ours, theirs in zip(shown, printed, strict=True):
@@ -65,6 +75,22 @@ def test_guide_prints_what_it_shows_and_compares_three_models(capsys):
     table = names["table"]
     ours, linear = table["TAGIRegressor"], table["BayesianRidge"]
     assert ours[0] > linear[0] - 0.2
+
+
+def test_page_of_real_tables_prints_what_it_shows(capsys):
+    pytest.importorskip("pandas")
+    names = run_blocks("tables.md")
+    shown, printed = shown_on("tables.md"), capsys.readouterr().out.splitlines()
+    assert len(shown) == len(printed) > 20
+    for ours, theirs in zip(shown, printed, strict=True):
+        # The unit of dates in an error depends on the version of pandas.
+        ours, theirs = (re.sub(r"datetime64\[\w+\]", "", line) for line in (ours, theirs))
+        words = [re.sub(r"-?\d+\.?\d*", "", line).split() for line in (ours, theirs)]
+        assert words[0] == words[1]
+        assert numbers_in(ours) == pytest.approx(numbers_in(theirs), rel=0.1, abs=0.15)
+    low, high = names["low"], names["high"]
+    assert 0.8 < np.mean((low < names["y_new"]) & (names["y_new"] < high)) < 0.99
+    assert np.isfinite(names["scores"]).all()
 
 
 MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting", "sktagi.merging"]
@@ -127,6 +153,10 @@ def test_tree_of_the_developer_guide_is_the_folder():
     tree = (DOC / "development.md").read_text().split("```text\n")[1].split("```")[0]
     named = re.findall(r"^ +(\w+\.py) ", tree, re.MULTILINE)
     package = ROOT / "sktagi"
-    found = [path.name for folder in (package, package / "engine") for path in folder.glob("*.py")]
+    found = [
+        path.name
+        for folder in (package, package / "engine", package / "tables")
+        for path in folder.glob("*.py")
+    ]
     left_out = {"__init__.py", "_version.py"}
     assert sorted(named) == sorted(name for name in found if name not in left_out)

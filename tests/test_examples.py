@@ -78,6 +78,37 @@ def test_prices_by_their_logarithm_are_never_negative_and_more_likely(seed):
     assert lowest[0] < 0 < lowest[1]
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_less_that_is_known_of_a_flat_means_larger_errors_and_a_larger_std(seed):
+    pytest.importorskip("pandas")
+    example = functions_of("plot_real_tables.py")
+    features = example["features"]
+    model = example["fit"](example["read"](example["make_csv"](seed)))
+    names = model.encoded_feature_names_.tolist()
+    assert {"kind_infrequent", "district_missing", "energy_missing"} < set(names)
+    assert "size_missing" not in names
+    new = example["read"](example["make_csv"](seed + 100, n=2000, first_street=100))
+    dist = model.predict_dist(features(new))
+    relative = example["by_what_is_missing"](dist, new)
+    assert relative["std"].is_monotonic_increasing
+    assert relative["error"].is_monotonic_increasing
+    low, high = dist.interval(0.9)
+    inside = (low <= new["price"]) & (new["price"] <= high)
+    fifth = np.digitize(dist.mean(), np.quantile(dist.mean(), [0.2, 0.4, 0.6, 0.8]))
+    assert inside.groupby(fifth).mean().between(0.83, 0.98).all()
+    rare = new["kind"].isin(example["RARE"])
+    assert (high / low)[rare].mean() > 1.2 * (high / low)[~rare].mean()
+    known = features(new).dropna()[:100]
+    factor = {}
+    for name, one in {
+        "known": known, "windmill": known.assign(kind="windmill"), "size": known.assign(size=np.nan)
+    }.items():  # fmt: skip
+        low, high = model.predict_interval(one).T
+        factor[name] = np.mean(high / low)
+    assert factor["size"] > factor["windmill"] > 1.02 * factor["known"]
+    assert factor["size"] > 1.7 * factor["known"]
+
+
 def test_log_likelihood_finds_the_noise_and_r2_does_not():
     tune = functions_of("plot_tune_sigma_v.py")
     found = tune["search"](*tune["make_data"](1), 1)

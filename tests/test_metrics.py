@@ -14,13 +14,15 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
-from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
+    TunedThresholdClassifierCV,
     cross_val_score,
     cross_validate,
     learning_curve,
@@ -31,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi import TAGIClassifier, TAGIRegressor, metrics
 from sktagi._any_estimator import predict_dist
 from sktagi.metrics import (
     calibration_error,
@@ -639,10 +641,48 @@ def test_other_errors_of_predict_are_not_hidden():
 
 
 @pytest.mark.parametrize("name", ["crps", "interval_score", "calibration"])
-def test_scores_of_regressors_refuse_classifiers(name):
-    model = TAGIClassifier(max_iter=1, n_members=1).fit(X_IRIS, Y_IRIS)
-    with pytest.raises(TypeError, match=r"return_std=True.*TAGIClassifier"):
+@pytest.mark.parametrize("place", ["alone", "pipeline", "search"])
+def test_scores_of_regressors_refuse_classifiers_and_name_the_scorer_that_takes_them(name, place):
+    model = TAGIClassifier(max_iter=1, n_members=1)
+    if place == "pipeline":
+        model = make_pipeline(StandardScaler(), model)
+    if place == "search":
+        model = GridSearchCV(model, {"max_iter": [1]}, cv=2)
+    model.fit(X_IRIS, Y_IRIS)
+    message = r"return_std=True.*TAGIClassifier is a classifier.*log_likelihood_scorer"
+    with pytest.raises(TypeError, match=message):
         SCORERS[name](model, X_IRIS, Y_IRIS)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_searches_without_a_fitted_estimator_are_refused_with_the_reason(name):
+    search = GridSearchCV(BayesianRidge(), {"tol": [1e-3]}, cv=2)
+    with pytest.raises(NotFittedError, match="GridSearchCV instance is not fitted"):
+        SCORERS[name](search, X_DIABETES, Y_DIABETES)
+    search.set_params(refit=False).fit(X_DIABETES, Y_DIABETES)
+    with pytest.raises(ValueError, match=r"GridSearchCV has refit=False.*needs refit=True"):
+        SCORERS[name](search, X_DIABETES, Y_DIABETES)
+
+
+def test_estimators_with_a_parameter_refit_need_not_be_searches():
+    model = TunedThresholdClassifierCV(LogisticRegression(), cv=2).fit(X_IRIS, Y_IRIS == 1)
+    assert log_likelihood_scorer(model, X_IRIS, Y_IRIS == 1) == pytest.approx(
+        -log_loss(Y_IRIS == 1, model.predict_proba(X_IRIS))
+    )
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_errors_and_reprs_name_public_classes(name):
+    scorer = SCORERS[name]
+    public = type(scorer).__name__
+    assert getattr(metrics, public) is type(scorer)
+    assert public in metrics.__all__
+    assert repr(scorer) == f"{public}()"
+    search = GridSearchCV(BayesianRidge(), {"tol": [1e-3]}, scoring=scorer, cv=2)
+    with config_context(enable_metadata_routing=True):
+        search.estimator.set_fit_request(sample_weight=False)
+        with pytest.raises(UnsetMetadataPassedError, match=f" {public}.score"):
+            search.fit(X_DIABETES, Y_DIABETES, sample_weight=np.ones(len(Y_DIABETES)))
 
 
 # Log-likelihood of classifiers
@@ -678,5 +718,6 @@ def test_very_small_probabilities_of_the_network_are_not_cut():
 
 def test_a_classifier_without_probabilities_is_refused_by_name():
     model = LinearSVC().fit(X_IRIS, Y_IRIS)
-    with pytest.raises(TypeError, match=r"predict_proba.*LinearSVC"):
-        log_likelihood_scorer(model, X_IRIS, Y_IRIS)
+    for other in (model, make_pipeline(StandardScaler(), LinearSVC()).fit(X_IRIS, Y_IRIS)):
+        with pytest.raises(TypeError, match=r"predict_proba.*LinearSVC"):
+            log_likelihood_scorer(other, X_IRIS, Y_IRIS)

@@ -3,6 +3,10 @@
 from ._calibration import calibration_error, probability_integral_transform
 from ._intervals import interval_coverage, interval_score
 from ._scorers import (
+    CalibrationScorer,
+    CRPSScorer,
+    IntervalScoreScorer,
+    LogLikelihoodScorer,
     calibration_scorer,
     crps_scorer,
     interval_score_scorer,
@@ -11,6 +15,10 @@ from ._scorers import (
 from ._scores import crps, gaussian_crps, gaussian_log_likelihood, log_score, pinball_loss
 
 __all__ = [
+    "CRPSScorer",
+    "CalibrationScorer",
+    "IntervalScoreScorer",
+    "LogLikelihoodScorer",
     "calibration_error",
     "calibration_scorer",
     "crps",

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._any_estimator import fitted_part, predict_dist
+from .._any_estimator import fitted_part, last_step, predict_dist
 from .._input import MatrixLike, check_weight
 from .._labels import as_labels, class_numbers
 from ._calibration import calibration_error
@@ -18,6 +18,10 @@ from ._predictions import Distribution
 from ._scores import crps, log_score
 
 __all__ = [
+    "CRPSScorer",
+    "CalibrationScorer",
+    "IntervalScoreScorer",
+    "LogLikelihoodScorer",
     "calibration_scorer",
     "crps_scorer",
     "interval_score_scorer",
@@ -53,6 +57,30 @@ class _Scorer(BaseEstimator):
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
     ) -> float:
+        """Score the predictions of an estimator; calling the scorer does the same.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            A fitted estimator, alone, in a pipeline or in a search.
+
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to predict.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            What was observed there.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        X_std, X_cov : array-like, default=None
+            Errors of uncertain features, for estimators of sktagi.
+
+        Returns
+        -------
+        score : float
+            Greater is better.
+        """
         given = {"X_std": X_std, "X_cov": X_cov}
         # Estimators of other packages do not know these arguments.
         inputs = {name: value for name, value in given.items() if value is not None}
@@ -77,7 +105,7 @@ class _Scorer(BaseEstimator):
         return True  # scikit-learn asks before it passes weights to one of several scorers
 
 
-class _LogLikelihoodScorer(_Scorer):
+class LogLikelihoodScorer(_Scorer):
     """Score an estimator by the mean log-likelihood of y under its predictions.
 
     Use it as ``scoring=log_likelihood_scorer``, or call
@@ -145,11 +173,11 @@ def _log_proba(classifier: BaseEstimator, X: MatrixLike, inputs: dict[str, Any])
             return np.log(classifier.predict_proba(X, **inputs))
     raise TypeError(
         "log_likelihood_scorer needs a classifier with predict_proba; "
-        f"{type(classifier).__name__} has none."
+        f"{type(last_step(classifier)).__name__} has none."
     )
 
 
-class _CRPSScorer(_Scorer):
+class CRPSScorer(_Scorer):
     """Score an estimator by minus the mean CRPS of its predictions.
 
     Use it as ``scoring=crps_scorer``, with any estimator whose ``predict`` takes ``return_std``.
@@ -176,17 +204,22 @@ class _CRPSScorer(_Scorer):
         return -crps(y, dist, sample_weight=sample_weight)
 
 
-class _IntervalScoreScorer(_Scorer):
+class IntervalScoreScorer(_Scorer):
     """Score an estimator by minus the mean interval score of its predictions.
 
     Use it as ``scoring=interval_score_scorer``, with any estimator whose ``predict`` takes
     ``return_std``. Estimators of sktagi are scored by their own intervals, others by those of a
-    Gaussian. The intervals have a nominal coverage of 90 %;
-    ``clone(interval_score_scorer).set_params(coverage=0.5)`` scores others. NaN in some of several
-    targets means "not observed"; see :func:`sktagi.metrics.interval_score`.
+    Gaussian. The intervals have a nominal coverage of 90 %; ``IntervalScoreScorer(coverage=0.5)``
+    scores others. NaN in some of several targets means "not observed"; see
+    :func:`sktagi.metrics.interval_score`.
 
     With metadata routing, ``clone(interval_score_scorer).set_score_request(sample_weight=True)`` is
     a weighted scorer.
+
+    Parameters
+    ----------
+    coverage : float, default=0.9
+        Nominal coverage of the intervals.
 
     Examples
     --------
@@ -208,7 +241,7 @@ class _IntervalScoreScorer(_Scorer):
         return -interval_score(y, dist=dist, coverage=self.coverage, sample_weight=sample_weight)
 
 
-class _CalibrationScorer(_Scorer):
+class CalibrationScorer(_Scorer):
     """Score an estimator by minus the calibration error of its predictions.
 
     Use it as ``scoring=calibration_scorer``, with any estimator whose ``predict`` takes
@@ -237,7 +270,7 @@ class _CalibrationScorer(_Scorer):
         return -calibration_error(y, dist=dist, sample_weight=sample_weight)
 
 
-log_likelihood_scorer = _LogLikelihoodScorer()
-crps_scorer = _CRPSScorer()
-interval_score_scorer = _IntervalScoreScorer()
-calibration_scorer = _CalibrationScorer()
+log_likelihood_scorer = LogLikelihoodScorer()
+crps_scorer = CRPSScorer()
+interval_score_scorer = IntervalScoreScorer()
+calibration_scorer = CalibrationScorer()

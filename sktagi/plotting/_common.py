@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from .._any_estimator import fitted_part
+from .._any_estimator import last_step
 from ..metrics._predictions import Distribution, Predictions, is_distribution, predictions
 
 if TYPE_CHECKING:
@@ -44,12 +43,6 @@ def draw_on(ax: Axes | None) -> tuple[Figure, Axes]:
     if ax is None:
         return plt.subplots(layout="constrained")
     return ax.figure.figure, ax  # axes of a subfigure: the figure that can be saved
-
-
-def last_step(estimator: BaseEstimator) -> Any:
-    """Return the estimator at the end of a pipeline or of a search."""
-    estimator = fitted_part(estimator)
-    return last_step(estimator[-1]) if hasattr(estimator, "named_steps") else estimator
 
 
 def check_index(index: int, name: str, n: int) -> int:
