@@ -158,7 +158,7 @@ def _check_columns(columns: Columns, n_features: int) -> None:
     there = missing.ndim == 1 and set(missing.tolist()) <= set(range(n_features))
     _require(there, "missing_columns is wrong")
     for shares, slots in zip(columns.shares, columns.slots, strict=True):
-        fits = slots is None or (slots.ndim == 1 and slots.max() < np.size(shares))
+        fits = slots is None or (slots.ndim == 1 and slots.max() < (0 if shares is None else len(shares)))
         _require(bool(fits), "slots of columns are wrong")
     if gaussian is not None:
         _require_type(gaussian, (JointGaussian,), "distribution of columns")

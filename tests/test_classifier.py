@@ -36,7 +36,7 @@ LABELS = {
     "unicode": ["é", "ß", "日本"],
     "bytes": [b"a", b"b", b"c"],
     "tuple": [(0, 1), (0, 2), (1, 0)],
-    "mixed": ["a", 1, None],
+    "mixed": ["a", 1, (0, 1)],
     "mixed numbers": [1, 2.5, "x"],
     "frozenset": [frozenset({1}), frozenset({2}), frozenset({1, 2})],
 }
