@@ -389,8 +389,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Features.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
-            several labels or none.
+            Class labels: any hashable values but None. Or an indicator matrix of 0 and 1, if a row
+            may have several labels or none.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights: a row of weight w counts as w rows. Their common size does not matter: they
@@ -449,8 +449,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Features.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
-            several labels or none.
+            Class labels: any hashable values but None. Or an indicator matrix of 0 and 1, if a row
+            may have several labels or none.
 
         classes : array-like of shape (n_classes,), default=None
             All classes that will ever occur; required in the first call, unless y is an indicator

@@ -158,8 +158,9 @@ def _check_columns(columns: Columns, n_features: int) -> None:
     there = missing.ndim == 1 and set(missing.tolist()) <= set(range(n_features))
     _require(there, "missing_columns is wrong")
     for shares, slots in zip(columns.shares, columns.slots, strict=True):
-        fits = slots is None or (slots.ndim == 1 and slots.max() < (0 if shares is None else len(shares)))
-        _require(bool(fits), "slots of columns are wrong")
+        if slots is not None:
+            n_slots = 0 if shares is None else len(shares)
+            _require(slots.ndim == 1 and slots.max() < n_slots, "slots of columns are wrong")
     if gaussian is not None:
         _require_type(gaussian, (JointGaussian,), "distribution of columns")
         n = columns.slots.count(None)
