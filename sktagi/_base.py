@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
 from .engine.kinds import Kind, kinds_for
 from .engine.learning import Settings
+from .engine.memory import check_memory
 from .engine.mixture import Mixture
 from .engine.noise_network import NoiseNetwork, draw_noise_network
 from .engine.observations import ObservationModel
@@ -87,6 +89,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     _shares_fold = False  # whether the first two members hold out the same rows: not in old files
     _standardized: bool
     _n_members: int
+    _n_targets: int  # of a regressor
+    classes_: Any  # of a classifier
     n_samples_seen_: int
     n_iter_: int
     best_iter_: int | np.ndarray
@@ -150,10 +154,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     @classmethod
     @cache
-    def _parameter_names(cls) -> list[str]:
-        # Looked up once: streams call often. A subclass may take fewer parameters.
+    def _defaults(cls) -> dict[str, Any]:
+        """Return all parameters with their defaults; a subclass may take others."""
+        # Looked up once: streams call often.
         ours: Any = next(c for c in cls.__mro__ if c.__module__.startswith("sktagi."))
-        return ours._get_param_names()
+        parameters = inspect.signature(ours.__init__).parameters
+        return {name: parameters[name].default for name in ours._get_param_names()}
 
     # Fitting
 
@@ -173,6 +179,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             self._score_shift = self._mean_log_slope(data)
             if not warm:
                 self._n_members = self._choose_n_members(_n_rows(data.weight))
+                self._check_memory(data.X)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
             before = self._scaling if warm else None
@@ -225,6 +232,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
             if first:
                 self._n_members = self._choose_n_members(0)
+                self._check_memory(data.X)
                 rng = check_rng(self.random_state)
                 member_rngs = self._member_rngs(rng)
                 net: Network | Mixture
@@ -265,7 +273,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return self
 
     def _check_params(self) -> None:
-        check_params({name: getattr(self, name) for name in self._parameter_names()})
+        check_params({name: getattr(self, name) for name in self._defaults()})
 
     @contextmanager
     def _unchanged_if_it_fails(self) -> Iterator[None]:
@@ -368,6 +376,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not isinstance(self.n_members, str):
             return int(self.n_members)
         return MANY_MEMBERS if n_rows < ROWS_FOR_FEW_MEMBERS else FEW_MEMBERS
+
+    def _check_memory(self, X: Any) -> None:
+        """Refuse members that do not fit into memory, before anything is drawn for each."""
+        n_outputs = self._n_targets if self._scales_targets else len(self.classes_)
+        sizes = (X.shape[1], *self._hidden_sizes(), n_outputs)
+        check_memory(sizes, self._n_members, X.dtype.itemsize)
 
     def _member_rngs(self, rng: np.random.RandomState) -> list[np.random.RandomState]:
         seeds = rng.randint(np.iinfo(np.int32).max, size=self._n_members)
@@ -525,6 +539,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 half_life = max(0.5 * np.sqrt(n_parameters * total), some_batches)
                 n_epochs = self._n_epochs(n_rows)
         joint = self.batch_inference == "joint"
+        half_life = None if half_life is None else float(half_life)  # a Fraction is a number, too
         return Settings(min(int(batch_size), n_rows), joint, half_life, n_epochs)
 
     def _stream_settings(self, net: Network | Mixture, n_rows: int) -> list[Settings]:
@@ -858,8 +873,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Parameters that are newer than the file have their default.
-        defaults = type(self)().get_params(deep=False)
-        super().__setstate__({**defaults, **from_plain(state, type(self).__name__)})
+        super().__setstate__({**self._defaults(), **from_plain(state, type(self).__name__)})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._base import BaseTAGI
-from ._input import MatrixLike, RandomState, check_weight
+from ._input import MatrixLike, RandomState, check_weight, refuse_unknown, unknown_places
 from ._labels import as_labels, class_numbers, distinct_labels
 from ._user_split import UserSplit
 from .engine.calibration import Places
@@ -407,8 +407,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
-            several labels or none.
+            Class labels: any hashable values but None. Or an indicator matrix of 0 and 1, if a row
+            may have several labels or none.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights: a row of weight w counts as w rows. Their common size does not matter: they
@@ -468,8 +468,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             of categories are described at ``categorical_features``. Dates are refused.
 
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Class labels: any hashable values. Or an indicator matrix of 0 and 1, if a row may have
-            several labels or none.
+            Class labels: any hashable values but None. Or an indicator matrix of 0 and 1, if a row
+            may have several labels or none.
 
         classes : array-like of shape (n_classes,), default=None
             All classes that will ever occur; required in the first call, unless y is an indicator
@@ -774,7 +774,9 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             X = self._checked(X, reset=reset)
             check_consistent_length(X, y)
             return X, y
-        X, y = self._checked(X, as_labels(y), reset=reset)
+        y = as_labels(y)
+        refuse_unknown(y, "a class")
+        X, y = self._checked(X, y, reset=reset)
         if y.dtype.kind != "O":
             check_classification_targets(y)
         return X, y
@@ -847,8 +849,8 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         if np.ndim(classes) == 0 or len(classes) == 0:
             raise ValueError(f"classes must be a list of class labels; got {classes!r}.")
         found = distinct_labels(column_or_1d(as_labels(classes)))
-        if any(label != label for label in found.tolist()):
-            raise ValueError(f"classes must not contain NaN; got {classes!r}.")
+        if unknown_places(found).any() or any(label != label for label in found.tolist()):
+            raise ValueError(f"classes must not contain None or NaN; got {classes!r}.")
         return found
 
     def _with_class_weight(

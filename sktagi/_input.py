@@ -36,7 +36,9 @@ __all__ = [
     "known_frame",
     "missing_targets",
     "refuse_rows_without_targets",
+    "refuse_unknown",
     "scaled_weight",
+    "unknown_places",
     "weight_scale",
 ]
 
@@ -127,6 +129,31 @@ def check_targets(y: Any, name: str, weight: np.ndarray | None = None) -> np.nda
     return values
 
 
+def unknown_places(values: np.ndarray) -> np.ndarray:
+    """Tell where an array of objects has None, or what stands for it in pandas (NA, NaT)."""
+    found = [v is None or type(v).__name__ in ("NAType", "NaTType") for v in values.flat]
+    return np.array(found, dtype=bool).reshape(values.shape)
+
+
+def refuse_unknown(y: Any, what: str) -> None:
+    """Refuse a y that has None for some rows, which NumPy would take for a label or NaN."""
+    if sparse.issparse(y):
+        return
+    values = np.asarray(y)
+    if values.dtype.kind != "O" or (values.ndim > 1 and values.shape[-1] != 1):
+        return
+    rows = np.flatnonzero(unknown_places(values))
+    if len(rows):
+        raise ValueError(
+            f"y has no value (None) in rows {_shown(rows)}: {what} must be known. Leave such rows "
+            "out."
+        )
+
+
+def _shown(rows: np.ndarray) -> str:
+    return ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
+
+
 def missing_targets(y: Any) -> np.ndarray | None:
     """Return a table of several targets as float64 if some are NaN; None otherwise."""
     if sparse.issparse(y):
@@ -134,6 +161,9 @@ def missing_targets(y: Any) -> np.ndarray | None:
     shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
     if len(shape) != 2 or shape[1] < 2:
         return None
+    given = np.asarray(y)
+    if given.dtype.kind == "O":
+        y = np.where(unknown_places(given), np.nan, given)
     values = check_array(y, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
     if values.dtype.kind not in "fiubO":
         return None  # refused elsewhere, with the reason
@@ -156,8 +186,7 @@ def refuse_rows_without_targets(y: np.ndarray, name: str, weight: np.ndarray | N
     if weight is not None:
         empty &= weight > 0
     if empty.any():
-        rows = np.flatnonzero(empty)
-        shown = ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
+        shown = _shown(np.flatnonzero(empty))
         raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
 
 

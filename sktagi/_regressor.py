@@ -23,6 +23,7 @@ from ._input import (
     check_weight,
     is_plain,
     missing_targets,
+    refuse_unknown,
 )
 from ._target_transform import (
     TargetMap,
@@ -868,6 +869,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         if not reset and self._is_plain(X) and is_plain(y, None) and len(X) == len(y):
             return X, y
+        refuse_unknown(y, "a target")
         values = missing_targets(y)
         known = y if values is None else np.nan_to_num(values, posinf=np.inf, neginf=-np.inf)
         X, y = self._checked(X, known, reset=reset, multi_output=True, y_numeric=True)

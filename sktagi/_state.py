@@ -47,6 +47,7 @@ from typing import Any
 
 import numpy as np
 
+from ._damage import check_fields, check_state
 from ._origin import Origin
 from ._prequential import Prequential
 from ._scaling import Moments, Scaling
@@ -102,14 +103,27 @@ def to_plain(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_plain(saved: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the attributes of a saved estimator; refuse what a later version has written."""
-    state = dict(saved)
-    version, saved_by = state.pop("_state_version", 1), state.pop("_saved_by", "")
-    if version > STATE_VERSION:
+    """Return the attributes of a saved estimator; refuse what a later version wrote, or damage."""
+    version, saved_by = 1, ""
+    if isinstance(saved, dict):
+        version, saved_by = saved.get("_state_version", 1), saved.get("_saved_by", "")
+    if isinstance(version, int) and version > STATE_VERSION:
         raise ValueError(
             f"This {name} was saved by sktagi {saved_by} with state version {version}; sktagi "
             f"{__version__} reads state versions up to {STATE_VERSION}. Upgrade sktagi to load it."
         )
+    try:
+        state = _restored(saved, version)
+        check_state(state)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{error.args[0]!r} is unknown" if isinstance(error, KeyError) else error
+        raise ValueError(f"The saved state of this {name} is damaged: {what}.") from error
+    return state
+
+
+def _restored(saved: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return the attributes of an estimator that was saved with a state version."""
+    state = {k: v for k, v in saved.items() if k not in ("_state_version", "_saved_by")}
     changes = _FROM.get(version, {})
     state = {name: _decode(v, changes) if name.startswith("_") else v for name, v in state.items()}
     if "_x_moments" in state:  # version 1
@@ -142,7 +156,9 @@ def _decode(value: Any, changes: dict[str, Callable[..., Any]]) -> Any:
     if kind == "activation":
         return ACTIVATIONS[arguments["name"]]
     make = changes.get(kind) or _KINDS[kind][0]
-    return make(**arguments)
+    made = make(**arguments)
+    check_fields(made)
+    return made
 
 
 # Earlier versions

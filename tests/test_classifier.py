@@ -36,7 +36,7 @@ LABELS = {
     "unicode": ["é", "ß", "日本"],
     "bytes": [b"a", b"b", b"c"],
     "tuple": [(0, 1), (0, 2), (1, 0)],
-    "mixed": ["a", 1, None],
+    "mixed": ["a", 1, (0, 1)],
     "mixed numbers": [1, 2.5, "x"],
     "frozenset": [frozenset({1}), frozenset({2}), frozenset({1, 2})],
 }
@@ -411,7 +411,7 @@ def test_parameters_stay_of_the_size_of_the_problem(sigma_v, batch_inference, hi
 
 
 @pytest.mark.parametrize(
-    "labels", [[("a", 1), ("b", 2)], ["a", 1], [None, "x"], [b"u", b"v"]], ids=repr
+    "labels", [[("a", 1), ("b", 2)], ["a", 1], [(0,), "x"], [b"u", b"v"]], ids=repr
 )
 def test_score_and_cross_validation_take_the_labels_that_fit_takes(labels):
     X, y = blobs(2)

@@ -749,3 +749,41 @@ def test_named_deviations_must_have_the_names_of_the_features(estimator):
     assert np.isfinite(predict(frame, X_cov=cov)).all()
     with pytest.raises(ValueError, match="X_cov has names"):
         predict(frame, X_cov=cov.iloc[::-1, ::-1])
+
+
+# None among targets and classes
+
+Y_NONE = [None if k in (3, 7) else float(v) for k, v in enumerate(Y)]
+LABELS_NONE = ["a", "b", None] * (len(Y) // 3) + ["a"] * (len(Y) % 3)
+
+
+@pytest.mark.parametrize("form", [list, lambda y: np.array(y, dtype=object)])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_target_that_is_none_is_refused_and_its_row_is_named(form, method):
+    with pytest.raises(ValueError, match=r"y has no value \(None\) in rows 3, 7: a target"):
+        getattr(TAGIRegressor((3,), n_members=1, max_iter=1), method)(X, form(Y_NONE))
+    column = np.array(Y_NONE, dtype=object)[:, None]
+    with pytest.raises(ValueError, match=r"None\) in rows 3, 7"):
+        getattr(TAGIRegressor((3,), n_members=1, max_iter=1), method)(X, column)
+
+
+def test_none_among_several_targets_is_one_that_was_not_observed():
+    params = {"hidden_layer_sizes": (3,), "n_members": 1, "max_iter": 2, "random_state": 0}
+    given = np.column_stack([1.0 * Y, -1.0 * Y])
+    given[3, 0] = np.nan
+    expected = TAGIRegressor(**params).fit(X, given).predict(X)
+    for missing in (None, pd.NA):
+        objects = given.astype(object)
+        objects[3, 0] = missing
+        np.testing.assert_array_equal(TAGIRegressor(**params).fit(X, objects).predict(X), expected)
+
+
+@pytest.mark.parametrize("form", [list, lambda y: np.array(y, dtype=object)])
+def test_a_class_that_is_none_is_refused_and_its_row_is_named(form):
+    model = TAGIClassifier((3,), n_members=1, max_iter=1)
+    with pytest.raises(ValueError, match=r"None\) in rows 2, 5, 8, 11, 14, \.\.\.: a class"):
+        model.fit(X, form(LABELS_NONE))
+    with pytest.raises(ValueError, match=r"None\) in rows 2, 5"):
+        model.partial_fit(X, form(LABELS_NONE), classes=["a", "b"])
+    with pytest.raises(ValueError, match="classes must not contain None"):
+        model.partial_fit(X, ["a"] * len(X), classes=["a", None])

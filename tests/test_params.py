@@ -1,5 +1,8 @@
 """Every constructor parameter: what is refused, by name, and what is accepted."""
 
+import pickle
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from helpers import of_layers
@@ -7,6 +10,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import Binarizer, PowerTransformer
 
 from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi.engine import memory
 
 NAN, INF = float("nan"), float("inf")
 NOT_INT = [True, np.True_, 2.0, 2.5, NAN, INF, "3", None, -1, [2]]
@@ -87,6 +91,43 @@ def test_every_parameter_is_tested():
 def test_units_that_can_be_read_only_once_are_refused():
     """A second reading would find a linear model."""
     assert_refused(TAGIRegressor(hidden_layer_sizes=map(int, [5])), "hidden_layer_sizes")
+
+
+@pytest.mark.parametrize("half_life", [Fraction(7, 2), np.float32(3.5), 3.5])
+def test_every_kind_of_number_is_a_half_life(half_life):
+    params = {"hidden_layer_sizes": (3,), "max_iter": 2, "n_members": 1, "random_state": 0}
+    expected = TAGIRegressor(half_life=3.5, **params).fit(X, Y).partial_fit(X, Y)
+    found = TAGIRegressor(half_life=half_life, **params).fit(X, Y).partial_fit(X, Y)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+@pytest.mark.parametrize("sizes", [(), (5,), "auto"])
+@pytest.mark.parametrize("n_members", [10**9, 10**18])
+def test_more_members_than_fit_into_memory_are_refused_at_once(estimator, sizes, n_members):
+    model = estimator(sizes, n_members=n_members)
+    first = {} if estimator is TAGIRegressor else {"classes": [0, 1]}
+    assert_refused(model, "n_members", **first)
+    assert_refused(model, "memory", **first)
+
+
+def test_more_units_than_fit_into_memory_are_refused_at_once():
+    assert_refused(TAGIRegressor((10**6, 10**6), n_members=1), "hidden_layer_sizes")
+
+
+def test_what_fits_into_memory_is_counted_in_its_bytes(monkeypatch):
+    n_params = (4 + 1) * 10 + 10 + 1
+    needed = 3 * (memory.GENERATOR + memory.COPIES * 8 * n_params)
+    monkeypatch.setattr(memory, "memory_of_machine", lambda: needed)
+    memory.check_memory((4, 10, 1), 3, 8)
+    monkeypatch.setattr(memory, "memory_of_machine", lambda: needed - 1)
+    with pytest.raises(ValueError, match="n_members"):
+        memory.check_memory((4, 10, 1), 3, 8)
+    memory.check_memory((4, 10, 1), 3, 4)
+
+
+def test_the_memory_of_this_machine_is_known():
+    assert 1e8 < memory.memory_of_machine() < 1e15
 
 
 @pytest.mark.parametrize(("name", "value"), cases(WRONG | WRONG_REGRESSOR))
@@ -197,3 +238,21 @@ def test_a_subclass_may_take_fewer_parameters():
     assert Quick().fit(X, X[:, 0]).n_iter_ <= 3
     with pytest.raises(ValueError, match="max_iter"):
         Quick(max_iter=-1).fit(X, X[:, 0])
+
+
+class Named(TAGIRegressor):
+    """A subclass that cannot be made without an argument."""
+
+    def __init__(self, name):
+        super().__init__(hidden_layer_sizes=(3,), n_members=1, max_iter=2, random_state=0)
+        self.name = name
+
+
+def test_a_subclass_that_needs_an_argument_is_saved_and_read():
+    model = Named("mine").fit(X, Y)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert loaded.name == "mine"
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_array_equal(
+        loaded.partial_fit(X, Y).predict(X), model.partial_fit(X, Y).predict(X)
+    )
