@@ -17,7 +17,7 @@ from scipy import sparse
 
 from .columns import FEWEST_ROWS, MANY_COLUMNS, RARE_SPREAD, Columns, _fit_levels, fit_columns
 
-__all__ = ["Part", "join_columns", "join_levels", "tell"]
+__all__ = ["Part", "join_columns", "join_levels", "rows_of", "tell"]
 
 MOST_ROWS = 20_000  # that are told, in all
 MOST_NUMBERS = 1 << 20  # in these rows
@@ -35,7 +35,9 @@ def join_levels(parts: Sequence[Levels | None]) -> tuple[Levels | None, bool]:
     if not known:
         return None, True
     columns = list(zip(*known, strict=True))
-    result = [_join_column([levels for levels in column if levels is not None]) for column in columns]
+    result = [
+        _join_column([levels for levels in column if levels is not None]) for column in columns
+    ]
     agree = len(known) == len(parts) or not any(levels is not None for levels in result)
     agree &= all(len({levels is None for levels in column}) == 1 for column in columns)
     return result, agree
@@ -61,8 +63,8 @@ class Part(NamedTuple):
     lowest: np.ndarray  # NaN where nothing is known
     highest: np.ndarray
     has_two: np.ndarray  # whether there are no values between them
-    level_rows: list[np.ndarray | None]  # (n_levels + 1,) rows of each level, at last without
-    level_weight: list[np.ndarray | None]
+    # Of categories, (2, n_levels + 1): rows of each level, at last of none, and their weight
+    levels: list[np.ndarray | None]
 
     @property
     def is_whole(self) -> bool:
@@ -77,20 +79,19 @@ def tell(X: Any, weight: np.ndarray, levels: Levels | None, n_parts: int, seed: 
         X, weight = X[there], weight[there]
     weight = weight.astype(np.float64)
     rows, row_weight = _some_rows(X, weight, n_parts, seed)
-    counts = (_count_sparse if sparse.issparse(X) else _count)(X, weight)
-    level_rows, level_weight = [], []
-    for k, of_column in enumerate(levels or [None] * X.shape[1]):
-        if not of_column:
-            level_rows.append(None)
-            level_weight.append(None)
-            continue
-        n = len(of_column)
-        number = np.where(np.isnan(X[:, k]), n, X[:, k]).astype(int)
-        level_rows.append(np.bincount(number, minlength=n + 1))
-        level_weight.append(np.bincount(number, weight, minlength=n + 1))
-    return Part(
-        rows, row_weight, X.shape[0], float(weight.sum()), *counts, level_rows, level_weight
-    )
+    counts: list[Any] = list((_count_sparse if sparse.issparse(X) else _count)(X, weight))
+    of_levels = [
+        _count_levels(X[:, k], weight, of_column) if of_column else None
+        for k, of_column in enumerate(levels or ())
+    ]
+    total = float(weight.sum())
+    return Part(rows, row_weight, X.shape[0], total, *counts, of_levels)
+
+
+def _count_levels(column: np.ndarray, weight: np.ndarray, levels: list[str]) -> np.ndarray:
+    n = len(levels)
+    number = np.where(np.isnan(column), n, column).astype(int)
+    return np.stack([np.bincount(number, minlength=n + 1), np.bincount(number, weight, n + 1)])
 
 
 def _some_rows(X: Any, weight: np.ndarray, n_parts: int, seed: int) -> tuple[Any, np.ndarray]:
@@ -141,14 +142,11 @@ def join_columns(
     parts: Sequence[Part], names: Any, levels: Levels | None, *, clips: bool
 ) -> Columns:
     """Return what the columns of the table become, by all its parts."""
-    weight = np.concatenate([part.weight for part in parts])
-    is_sparse = sparse.issparse(parts[0].rows)
-    rows = [part.rows for part in parts]
-    X = sparse.csr_array(sparse.vstack(rows, format="csr")) if is_sparse else np.concatenate(rows)
+    X, weight = rows_of(parts)
     if all(part.is_whole for part in parts):
         return fit_columns(X, weight, names, levels, streamed=False, clips=clips)
     lowest, highest = _range(parts)
-    if not is_sparse:  # how far tails go is known of all rows
+    if not sparse.issparse(X):  # how far tails go is known of all rows
         ends = np.stack([lowest, highest]).astype(X.dtype)
         ends[:, [k for k, of_column in enumerate(levels or ()) if of_column is not None]] = np.nan
         X, weight = np.concatenate([X, ends]), np.append(weight, [0.0, 0.0])
@@ -156,8 +154,22 @@ def join_columns(
     return _with_counts(columns, parts, lowest, highest)
 
 
+def rows_of(parts: Sequence[Part]) -> tuple[Any, np.ndarray]:
+    """Return the rows that parts have told, and their weights."""
+    weight = np.concatenate([part.weight for part in parts])
+    rows = [part.rows for part in parts]
+    are_sparse = {sparse.issparse(X) for X in rows}
+    if len(are_sparse) > 1:
+        raise ValueError("Some partitions of X are sparse, and others are not.")
+    if are_sparse == {True}:
+        return sparse.csr_array(sparse.vstack(rows, format="csr")), weight
+    return np.concatenate(rows), weight
+
+
 def _range(parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray]:
-    lowest, highest = (np.array([getattr(p, name) for p in parts]) for name in ("lowest", "highest"))
+    lowest, highest = (
+        np.array([getattr(p, name) for p in parts]) for name in ("lowest", "highest")
+    )
     return np.fmin.reduce(lowest), np.fmax.reduce(highest)
 
 
@@ -197,10 +209,10 @@ def _join_counts(k: int, levels: list[str] | None, parts: Sequence[Part]) -> Any
     """Return the slots of the levels of a column, by the rows of each level in all parts."""
     if not levels:
         return None, None, None
-    rows = np.sum([part.level_rows[k] for part in parts], axis=0)
-    weight = np.sum([part.level_weight[k] for part in parts], axis=0)
+    counts = [part.levels[k] for part in parts]
+    rows, weight = np.sum([of_part for of_part in counts if of_part is not None], axis=0)
     # A few rows of each level stand for all: more than enough for a column of its own say no more.
-    few = np.minimum(rows, FEWEST_ROWS)
+    few = np.minimum(rows, FEWEST_ROWS).astype(int)
     number = np.append(np.arange(len(levels), dtype=np.float64), np.nan)
     return _fit_levels(
         np.repeat(number, few), np.repeat(weight / np.maximum(few, 1), few), levels, False

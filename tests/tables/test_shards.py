@@ -33,9 +33,7 @@ def make_table(n=900, seed=0):
 
 def in_parts(X, weight, levels, cuts=(100, 350)):
     rows = np.split(np.arange(X.shape[0]), cuts)
-    return [
-        tell(X[some], weight[some], levels, len(rows), seed) for seed, some in enumerate(rows)
-    ]
+    return [tell(X[some], weight[some], levels, len(rows), seed) for seed, some in enumerate(rows)]
 
 
 def fitted_at_once(X, weight, **given):
@@ -116,7 +114,10 @@ def test_parts_of_a_sparse_matrix(monkeypatch, most):
 def test_two_values_in_different_parts_are_a_rare_flag():
     X = np.repeat([0.0, 1.0], [600, 300])[:, None]
     parts = in_parts(X, np.ones(900), None, cuts=(300, 600))
-    for most, expected in ((parts, 0.1), ([*parts, parts[0]._replace(highest=2.0 * np.ones(1))], 0)):
+    for most, expected in (
+        (parts, 0.1),
+        ([*parts, parts[0]._replace(highest=2.0 * np.ones(1))], 0),
+    ):
         told = [part._replace(n_rows=part.n_rows + 1) for part in most]  # not all rows
         assert join_columns(told, None, None, clips=True).floor[0] == pytest.approx(expected)
 
