@@ -84,8 +84,7 @@ def tell(X: Any, weight: np.ndarray, levels: Levels | None, n_parts: int, seed: 
         _count_levels(X[:, k], weight, of_column) if of_column else None
         for k, of_column in enumerate(levels or ())
     ]
-    total = float(weight.sum())
-    return Part(rows, row_weight, X.shape[0], total, *counts, of_levels)
+    return Part(*[rows, row_weight, X.shape[0], float(weight.sum()), *counts, of_levels])
 
 
 def _count_levels(column: np.ndarray, weight: np.ndarray, levels: list[str]) -> np.ndarray:
