@@ -40,7 +40,7 @@ from .harness import positive
 from .markdown import markdown
 from .methods import has_package
 
-__all__ = ["add_arguments", "main"]
+__all__ = ["main", "options"]
 
 PARTS = ("missing", "classes", "packages", "outliers")
 MISSING_SETS = {"concrete": 3000, "kin8nm": 2000, "wine": 3000}
@@ -53,7 +53,7 @@ RAW = {  # target, and columns that are computed from it
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
     add_data_option(parser, "uci/<name>.npz and classes/<name>.csv.gz")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--splits", type=positive, default=4, help="of each set (default: 4)")

@@ -58,7 +58,7 @@ from .engine.runs import Plan
 from .engine.sources import InMemory
 from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
-from .tables.columns import Columns, fit_columns
+from .tables.columns import Columns, fit_columns, without_tails
 from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
@@ -308,28 +308,45 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
         X = data.X
         if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
-            X = self._filled(X, None)
+            X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
 
     def _see_stream(self, data: RawRows, first: bool) -> RawRows:
-        """Count new rows, and take them into the statistics, without outliers among the targets.
+        """Count new rows, and take them into the statistics, without outliers.
 
         Returns the rows as they are learned. An outlier that made the units of the target larger
-        would make the prior wider, and so everyone's std, though it is hardly learned itself.
+        would make the prior wider, and so everyone's std, though it is hardly learned itself; one
+        that made those of a feature larger would make all its other values alike.
         """
-        y_moments = self._scaling.y
-        if y_moments is None or not (self.standardize and isinstance(self.sigma_v, str)):
+        if not self.standardize:
             self._see(data)
             return data
+        self._scaling = self._scaling.of_stream()
+        y_moments, typical = self._scaling.y, data
+        if self._scaling.x.centered:
+            typical = data._replace(X=self._without_wrong_readings(data, first))
+        if y_moments is None or not isinstance(self.sigma_v, str):
+            self._see(typical)
+            return data
         if first:
-            X = self._filled(data.X, None)
-            gross = gross_outliers(X, data.y, data.weight)
-            typical = np.where(gross, np.nan, data.y) if gross.any() else data.y
+            gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
+            y = np.where(gross, np.nan, data.y) if gross.any() else data.y
         else:
-            typical = y_moments.without_outliers(data.y)
-        self._see(data._replace(y=typical))
+            y = y_moments.without_outliers(data.y)
+        self._see(typical._replace(y=y))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
+
+    def _without_wrong_readings(self, data: RawRows, first: bool) -> np.ndarray:
+        """Return features for the statistics; these count values that are far off."""
+        X: Any = data.X
+        if sparse.issparse(X):
+            X = X.toarray()
+        if first:
+            return without_tails(X, data.weight)
+        x_moments = self._scaling.x.watched(X)
+        self._scaling = self._scaling._replace(x=x_moments)
+        return x_moments.without_outliers(X)
 
     def _keep_some_rows(self, data: RawRows) -> None:
         """Keep a few rows, at equal distances, at which importances are measured."""
@@ -490,8 +507,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not self.early_stopping:
             return np.tile(np.arange(len(data.weight)), (self._n_members, 1)), None
         return hold_out(
-            self._filled(data.X, None), data.y, self.validation_fraction, self._n_members, rng,
-            stratify=data.y.ndim == 1, shared=self._shares_fold,
+            self._table.roughly_filled(data.X), data.y, self.validation_fraction,
+            self._n_members, rng, stratify=data.y.ndim == 1, shared=self._shares_fold,
         )  # fmt: skip
 
     def _settings(self, net: Network, n_rows: int, total: float | None = None) -> Settings:
@@ -653,7 +670,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     def _prepare(self, data: RawRows, dtype: np.dtype[Any]) -> Rows:
         """Return rows in the units of the network."""
         X = self._filled(data.X, self._scaling)
-        x, errors = self._scaling.inputs(X, data.errors, dtype)
+        errors = self._table.errors_at(data.errors, data.X)
+        x, errors = self._scaling.inputs(X, errors, dtype)
         y = self._scaling.targets(data.y, dtype)
         return Rows(x, y, data.weight.astype(dtype), errors)
 
@@ -761,7 +779,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """Set gross outliers among the targets aside, with a warning, if the noise is learned."""
         if not (self._scales_targets and isinstance(self.sigma_v, str)):
             return data
-        gross = gross_outliers(self._filled(data.X, None), data.y, data.weight)
+        gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
         if not gross.any():
             return data
         warnings.warn(
@@ -816,9 +834,9 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         clips = bool(self.standardize)
         return fit_columns(X, weight, names, self._levels, streamed=streamed, clips=clips)
 
-    def _filled(self, X: Any, scaling: Scaling | None) -> Any:
-        """Return inputs without gaps; ``scaling`` has the statistics so far, if there are."""
-        return self._table.filled(X, None if scaling is None else scaling.x)
+    def _filled(self, X: Any, scaling: Scaling) -> Any:
+        """Return inputs without gaps; ``scaling`` has the statistics so far."""
+        return self._table.filled(X, scaling.x)
 
     def _is_plain(self, X: Any) -> bool:
         """Tell whether a fitted estimator can take X as it is."""
@@ -858,7 +876,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
         def block(part: slice) -> tuple[np.ndarray, np.ndarray]:
             of_part = None if errors is None else errors.take(part)
-            return table.averaged(X[part], of_part, predict, scaling.x)
+            return table.averaged(X[part], table.errors_at(of_part, X[part]), predict, scaling.x)
 
         per_row = net.n_members * net.outputs.n_outputs
         return map(block, slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ BLOCK_ROWS = 4096
 # lie there; if more than this share of some rows does, it has grown.
 FAR = 10.0
 RARE = 0.5
+LASTING = 5  # as many in a row, where they are counted: it has grown, too
 FARTHEST = 1e6  # times the spread: what is beyond is learned as if it were there
 LARGEST = 1e150  # number whose square is one, too
 
@@ -45,6 +46,8 @@ class Moments:
     since: np.ndarray
     centered: bool
     floor: Any = 0.0  # (n_columns,): least scale, or one for all
+    bound: float = np.inf  # in spreads: what lies beyond is taken to lie there
+    run: Any = 0  # (n_columns,): number of values beyond, one after the other, that came last
 
     @classmethod
     def empty(cls, n_columns: int, *, centered: bool = True, floor: Any = 0.0) -> Moments:
@@ -83,7 +86,9 @@ class Moments:
 
     def joined(self, other: Moments) -> Moments:
         """Return the statistics of the rows of both (Chan et al., 1979)."""
-        return self._joined(other.weight, other.mean, other.deviation, other.since)
+        new = self._joined(other.weight, other.mean, other.deviation, other.since)
+        new.bound = min(self.bound, other.bound)
+        return new
 
     def _joined(self, weight: Any, mean: np.ndarray, deviation: Any, since: Any) -> Moments:
         """Join other rows; their numbers may be one for all columns."""
@@ -100,6 +105,8 @@ class Moments:
             self.since + since,
             self.centered,
             self.floor,
+            self.bound,
+            self.run,
         )
 
     def without(self, other: Moments) -> Moments:
@@ -114,7 +121,7 @@ class Moments:
         left, mean, deviation, since = (
             np.where(some, a, 0) for a in (left, mean, deviation, since)
         )
-        return Moments(left, mean, deviation, since, self.centered, self.floor)
+        return Moments(left, mean, deviation, since, self.centered, self.floor, self.bound)
 
     @cached_property
     def scale(self) -> np.ndarray:
@@ -149,6 +156,14 @@ class Moments:
         shift[unsettled] = 0
         return Change(ratio, shift)
 
+    def watched(self, values: np.ndarray) -> Moments:
+        """Return the statistics that know how many values in a row, now last, were far beyond."""
+        far = self._beyond(values, FAR)
+        if far is None:
+            return replace(self, run=0) if np.any(self.run) else self
+        ends = far[::-1].argmin(axis=0)
+        return replace(self, run=np.where(far.all(axis=0), self.run + len(far), ends))
+
     def without_outliers(self, values: np.ndarray) -> np.ndarray:
         """Return new values that are not far beyond the spread so far, or not all by themselves."""
         far = self._beyond(values, FAR)
@@ -156,26 +171,35 @@ class Moments:
             return values
         if len(values) > 1:
             far &= np.mean(far, axis=0) <= RARE
+        far &= self.run < LASTING
         return np.where(far, self._at(values, FAR), values)
 
     def bounded(self, values: np.ndarray) -> np.ndarray:
         """Return values that single precision can square in units of the spread."""
-        far = self._beyond(values, FARTHEST)
-        return values if far is None else np.where(far, self._at(values, FARTHEST), values)
+        return self._within(values, FARTHEST)
+
+    def _within(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
+        if np.isinf(n_spreads):
+            return values
+        far = self._beyond(values, n_spreads)
+        return values if far is None else np.where(far, self._at(values, n_spreads), values)
 
     def _beyond(self, values: np.ndarray, n_spreads: float) -> np.ndarray | None:
         """Tell which values are so far away; None if none is, or if nobody can tell."""
         size = np.abs(values - self.mean)
-        far = size > n_spreads * self._spread
+        far = size > n_spreads * self.scale
+        if not far.any():
+            return None
         far &= size < LARGEST  # refused elsewhere, with a clear error
         far &= (self.since >= SETTLED_ROWS) & ~self._constant
         return far if far.any() else None
 
     def _at(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
-        return self.mean + n_spreads * self._spread * np.sign(values - self.mean)
+        return self.mean + n_spreads * self.scale * np.sign(values - self.mean)
 
     def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Write standardised values into ``out``; without statistics, the values themselves."""
+        values = self._within(values, self.bound)
         # In float64 before it is rounded: a large mean does not swallow the spread.
         if out.dtype.itemsize < values.dtype.itemsize:  # units may be beyond single precision
             np.divide(values - self.mean, self.scale, out=out, casting="same_kind")
@@ -231,6 +255,12 @@ class Scaling(NamedTuple):
         """Return the scaling of the rows seen so far and these."""
         x_moments = self.x.updated(X, weight, "X")
         return Scaling(x_moments, None if self.y is None else self.y.updated(y, weight, "y"))
+
+    def of_stream(self) -> Scaling:
+        """Return the same scaling for rows of a stream, whose features may have wrong readings."""
+        if not self.x.centered or self.x.bound == FAR:
+            return self
+        return self._replace(x=replace(self.x, bound=FAR))
 
     def joined(self, other: Scaling) -> Scaling:
         """Return the scaling of the rows of both."""

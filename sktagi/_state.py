@@ -66,7 +66,7 @@ from .tables.completion import JointGaussian
 
 __all__ = ["STATE_VERSION", "from_plain", "to_plain"]
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 
 # Kinds, and the arguments that make one.
 _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {

@@ -7,6 +7,9 @@ them, and then learned the rest by ``partial_fit``; "merged" in two shards.
 
 ``data/state_version_3.pkl`` holds the same kinds of estimators, made by the last version whose
 members were all alike (state version 3), without what they predicted after a warm fit.
+
+``data/state_version_4.pkl`` holds a regressor and a classifier of unlike members (state version 4),
+made by the last version that did not take missing values; fitted to rows 0 to 129.
 """
 
 from __future__ import annotations
@@ -206,3 +209,33 @@ def test_loaded_estimators_have_the_parameters_of_today(name, version):
     assert not hasattr(warm, "kinds_")
     again = clone(model).fit(rows(saved, name, LEARNED), answers(saved, name, LEARNED))
     assert again.n_iter_ == 1
+
+
+# Version 4: unlike members
+
+
+@pytest.mark.parametrize("name", ["kinds", "kinds of classes"])
+def test_unlike_members_of_version_4_predict_and_go_on(name):
+    saved = load(4)
+    model, X = saved["estimators"][name], saved["inputs"]["X"]
+    y = saved["inputs"]["labels" if hasattr(model, "classes_") else "y"]
+    expected = saved["expected"][name]
+    assert model.kinds_ == expected["weights"]
+    assert model.encoded_feature_names_.tolist() == ["x0", "x1"]
+    for copy in (model, pickle.loads(pickle.dumps(model))):
+        assert_equal_predictions(copy, X[NEW], expected["predictions"])
+        copy.partial_fit(X[MORE], y[MORE])
+        assert_equal_predictions(copy, X[NEW], expected["after partial_fit"])
+
+
+def test_estimators_of_version_4_predict_rows_with_missing_values():
+    model = load(4)["estimators"]["kinds"]
+    std = model.predict([[0.0, 0.0], [0.0, np.nan]], return_std=True)[1]
+    assert std[1] > 1.3 * std[0]
+
+
+def assert_equal_predictions(model, X, expected):
+    found = predictions(model, X)
+    assert found.keys() == expected.keys()
+    for quantity, values in expected.items():
+        np.testing.assert_allclose(found[quantity], values, rtol=1e-9, err_msg=quantity)

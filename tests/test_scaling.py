@@ -233,10 +233,10 @@ def test_a_wider_range_does_not_wipe_out_what_was_learned():
     for start in range(0, 2000, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
     error = np.mean((model.predict(X) - y) ** 2)
-    far = X[:1] + 2000  # one row at a hundred spreads
-    model.partial_fit(far, [1.0], sample_weight=[1e-3])
+    far = X[:2] + 2000  # two rows at a hundred spreads: one would be a wrong reading
+    model.partial_fit(far, [1.0, 1.0], sample_weight=[5e-4, 5e-4])
     moved = model._scaling.x.scale
-    model.partial_fit(far, [1.0])
+    model.partial_fit(far, [1.0, 1.0], sample_weight=[0.5, 0.5])
     assert (model._scaling.x.scale > 1.5 * moved).all()
     assert np.mean((model.predict(X) - y) ** 2) < 1.5 * error
 

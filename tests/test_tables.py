@@ -532,6 +532,87 @@ def test_the_clip_is_monotone_and_keeps_the_middle():
     assert np.abs(out).max() < 7
 
 
+def stream_errors(wrong, size, fitted=False):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3)) * [1, 5, 0.1] + [0, 20, 3]
+    y = np.sin(X[:, 0]) + 0.2 * X[:, 1] + 0.1 * rng.normal(size=800)
+    if wrong:
+        X[150, 0] = X[160, 1] = -9999
+    model = quick(n_members=1 if size == 1 else 3)
+    start = 100 if fitted else 0
+    if fitted:
+        model.fit(X[:100], y[:100])
+    errors = []
+    for k in range(start, 800, size):
+        rows = slice(k, k + size)
+        if k >= 200:
+            errors.append(model.predict(X[rows]) - y[rows])
+        model.partial_fit(X[rows], y[rows])
+    return np.sqrt(np.mean(np.square(np.concatenate(errors))))
+
+
+@pytest.mark.parametrize(("size", "fitted"), [(1, False), (50, False), (200, False), (50, True)])
+def test_one_wrong_reading_costs_a_stream_little(size, fitted):
+    clean, wrong = (stream_errors(wrong, size, fitted) for wrong in (False, True))
+    assert wrong < 1.2 * clean
+
+
+def test_a_stream_follows_a_feature_whose_unit_changes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1200)
+    X = np.c_[x, rng.normal(size=1200)]
+    X[400:, 0] = 1000 + 1000 * x[400:]  # another sensor
+    model = quick(n_members=1)
+    for row, one in zip(X, x + X[:, 1], strict=True):
+        model.partial_fit(row[None], [one])
+    assert model.score(X[1000:], (x + X[:, 1])[1000:]) > 0.9
+
+
+@both
+def test_streams_bound_features_of_sparse_rows_and_of_classes(estimator):
+    X, y = data()
+    X[150, 1] = 1e7
+    y = target(estimator, y)
+    first = {"classes": [0, 1]} if estimator is TAGIClassifier else {}
+    for kind in (np.asarray, sparse.csr_array):
+        model = quick(estimator)
+        for k in range(0, 300, 50):
+            model.partial_fit(kind(X[k : k + 50]), y[k : k + 50], **first)
+        assert_sound(model, kind(X))
+        assert model.score(X, y) > 0.7
+
+
+def test_a_stream_that_is_merged_still_bounds_its_features():
+    X, y = data()
+    first = quick().partial_fit(X[:100], y[:100])
+    parts = [fork(first).partial_fit(X[k : k + 100], y[k : k + 100]) for k in (100, 200)]
+    merged = merge(parts)
+    far = X[:1].copy()
+    far[0, 1] = 1e6
+    assert abs(merged.predict(far)[0]) < 100
+
+
+def test_errors_of_clipped_and_of_missing_values():
+    """The clip has a slope of its own; a value that is missing has no error of measurement."""
+    X, y = data()
+    X[3, 1] = 1e4
+    model = TAGIRegressor((), n_members=1, random_state=0).fit(X, y)
+    std = np.zeros((1, 4))
+    std[0, 1] = 1e-2
+    for value in (0.0, 3.0, 20.0):
+        row = np.zeros((1, 4))
+        row[0, 1] = value
+        step = np.zeros((1, 4))
+        step[0, 1] = 1e-3
+        slope = (model.predict(row + step) - model.predict(row - step)) / 2e-3
+        added = model.predict_variance(row, X_std=std)[0] - model.predict_variance(row)[0]
+        np.testing.assert_allclose(added, np.square(1e-2 * slope), rtol=0.02)
+    missing = np.zeros((1, 4))
+    missing[0, 1] = NAN
+    for one, two in zip(spread(model, missing, X_std=5 * std), spread(model, missing), strict=True):
+        np.testing.assert_allclose(one, two)
+
+
 # What meta-estimators read
 
 

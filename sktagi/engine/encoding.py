@@ -31,6 +31,7 @@ MOST_ROWS = 20_000  # that quantiles and correlations are found from
 # MORE_RIDGE more: what few rows say of small variances is chance.
 RIDGE = 1e-3
 MORE_RIDGE = 0.1
+SMALL = 0.95  # standard deviation: inputs with less are not scaled up
 ROUNDING = 1e-12  # a spread below, relative to the mean, is none
 
 
@@ -191,7 +192,8 @@ def _quantiles(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
     """Return the symmetric root of the inverse correlation matrix of inputs (n, n_inputs + 1).
 
-    Of all matrices that whiten, it changes the inputs least.
+    Of all matrices that whiten, it changes the inputs least. Inputs that vary less than others, as
+    rare levels do, still do so.
     """
     x, weight = _some_rows(x, weight)
     inputs = x[:, :-1]
@@ -201,9 +203,13 @@ def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
     cov = (centred * weight[:, None]).T @ centred / total
     constant = np.sqrt(np.diag(cov)) <= ROUNDING * np.abs(mean)  # such an input stays as it is
     cov[np.diag_indices_from(cov)] += constant
+    size = np.sqrt(np.diag(cov))
+    size = np.where(size < SMALL, size, 1)
+    cov /= size[:, None] * size
     ridge = RIDGE + MORE_RIDGE * min(1.0, inputs.shape[1] / total)
     variances, vectors = np.linalg.eigh((1 - ridge) * cov + ridge * np.eye(len(cov)))
     matrix = (vectors / np.sqrt(np.maximum(variances, ridge))) @ vectors.T
+    matrix *= size / size[:, None]
     return Whitening(matrix, -mean @ matrix)
 
 

@@ -68,6 +68,12 @@ class InputErrors(NamedTuple):
                 values = (self.values / scale / scale).astype(dtype)
         return InputErrors(values)
 
+    def times(self, slope: np.ndarray) -> InputErrors:
+        """Return the errors of functions of the inputs that have these slopes (n, n_in)."""
+        if self.are_covariances:
+            return InputErrors(self.values * slope[:, :, None] * slope[:, None, :])
+        return InputErrors(self.to_dense().values * np.square(slope))
+
     def is_finite(self) -> bool:
         """Whether all numbers are finite."""
         values = self.values.data if sparse.issparse(self.values) else self.values

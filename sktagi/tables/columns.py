@@ -21,7 +21,7 @@ from ..engine.fast import has_nan
 from ..engine.inputs import InputErrors
 from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, uniform_nodes
 
-__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns"]
+__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns", "without_tails"]
 
 FEWEST_ROWS = 3  # of a level that has a column of its own, and of a "missing" column
 MANY_COLUMNS = 256  # beyond which a table with categories is a sparse matrix
@@ -34,7 +34,10 @@ WIDTH = 2.56  # of the central 80 % of a Gaussian, in standard deviations
 FAR = 30.0  # standard deviations from the median: a column that goes beyond has heavy tails
 FEWEST_TAILED = 10  # rows with a value, for quantiles to mean something
 CLIP = 5.0  # standard deviations that its values approach
+BLOCK_ROWS = 4096  # that are completed at once
 SPARSE_NODES = 64  # columns of a sparse matrix share as many draws
+# Least scale of a "missing" column: weights of that size say something only if many rows do.
+MISSING_SPREAD = 2.0
 RARE_SPREAD = 0.1  # of two values, over their distance: rarer ones are not scaled up further
 
 Predict = Callable[[Any, InputErrors | None], tuple[np.ndarray, np.ndarray]]
@@ -217,6 +220,21 @@ class Columns:
             )
         return InputErrors(result)
 
+    def errors_at(self, errors: InputErrors | None, X: Any) -> InputErrors | None:
+        """Return the errors of inputs at these rows: less in clipped tails, none in gaps."""
+        if errors is None or sparse.issparse(X):
+            return errors
+        gaps = np.isnan(X)
+        tails = self._numbers[self.width[self._numbers] > 0]
+        if not (gaps.any() or len(tails)):
+            return errors
+        slope = np.where(gaps, 0.0, 1.0)
+        at = self._starts[tails]
+        clipped = (X[:, at] - self.center[tails]) / (CLIP * self.width[tails])
+        # x / sqrt(1 + x^2) has the slope (1 + x^2)^(-3/2), here in terms of itself.
+        slope[:, at] *= np.maximum(1 - np.square(np.nan_to_num(clipped)), 0) ** 1.5
+        return errors.times(slope)
+
     # What is missing
 
     def filled(self, X: Any, moments: Any) -> Any:
@@ -227,61 +245,74 @@ class Columns:
         if not has_missing(X):
             return X
         if sparse.issparse(X):
-            X = X.copy()
+            return self.roughly_filled(X)
+        X = X.copy()
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        X[rows] = self._complete(X[rows], moments, np.empty((0, len(self._numbers))))[0]
+        return X
+
+    def roughly_filled(self, X: Any) -> Any:
+        """Return inputs in which what is not known has the mean of its column: quick."""
+        if not has_missing(X):
+            return X
+        X = X.copy()
+        if sparse.issparse(X):
             gaps = np.isnan(X.data)
             X.data[gaps] = self._usual[X.indices[gaps]]
             return X
-        X = X.copy()
-        rows = np.flatnonzero(np.isnan(X).any(axis=1))
-        X[rows] = self._complete(X[rows], moments)[0]
-        return X
+        return np.where(np.isnan(X), self._usual.astype(X.dtype), X)
 
     @cached_property
     def _usual(self) -> np.ndarray:
-        """What fills gaps of a sparse matrix."""
+        """What fills gaps where the rest of the row is not asked."""
         usual = np.zeros(self.n_encoded)
         if not self.makes_sparse:
             usual[self._starts[self._numbers]] = self.mean[self._numbers]
         return usual
 
-    def _complete(self, X: np.ndarray, moments: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows that are filled, and roots (rows, n, n) or (n,) of what numbers may be."""
+    def _complete(
+        self, X: np.ndarray, moments: Any, nodes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows that are filled, and steps (k, rows, numbers) to what numbers may be."""
         X = X.copy()
         at = self._starts[self._numbers]
-        roots: np.ndarray
+        gaps = np.isnan(X[:, at])
         if self.gaussian is not None:
-            X[:, at], roots = self.gaussian.given(X[:, at].astype(np.float64))
+            X[:, at], steps = self.gaussian.completions(X[:, at], nodes)
         else:
-            mean, roots = self.mean[self._numbers], np.ones(len(at))
+            mean, scale = self.mean[self._numbers], np.ones(len(at))
             if moments is not None and moments.weight.any():
-                mean, roots = moments.mean[at], moments.scale[at]
-            X[:, at] = np.where(np.isnan(X[:, at]), mean, X[:, at])
+                mean, scale = moments.mean[at], moments.scale[at]
+            X[:, at] = np.where(gaps, mean, X[:, at])
+            steps = np.where(gaps, (nodes * scale)[:, None], 0)
         for k, part in self._categories:
             block, shares = X[:, part], self.shares[k]
             assert shares is not None
             X[:, part] = np.where(np.isnan(block), shares, block)
-        return X, roots
+        return X, steps
 
     def averaged(
         self, X: Any, errors: InputErrors | None, predict: Predict, moments: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict rows; mean and variance of a row with gaps are over what it may be."""
         mu, var = predict(self.filled(X, moments), errors)
-        rows = self._uncertain_rows(X)
-        if not len(rows):
+        uncertain = self._uncertain_rows(X)
+        if not len(uncertain):
             return mu, var
         mu, var = mu.copy(), var.copy()
-        some = None if errors is None else errors.take(rows)
-        start = mu[..., rows].astype(np.float64)
-        shift, square, within = (np.zeros_like(start) for _ in range(3))
-        for x in self._completions(X[rows], moments):
-            one_mu, one_var = predict(x, some)
-            difference = one_mu - start
-            shift += difference / N_DRAWS
-            square += np.square(difference) / N_DRAWS
-            within += one_var / N_DRAWS
-        mu[..., rows] = start + shift
-        var[..., rows] = within + np.maximum(square - np.square(shift), 0)
+        for start in range(0, len(uncertain), BLOCK_ROWS):
+            rows = uncertain[start : start + BLOCK_ROWS]
+            some = None if errors is None else errors.take(rows)
+            center = mu[..., rows].astype(np.float64)
+            shift, square, within = (np.zeros_like(center) for _ in range(3))
+            for x in self._completions(X[rows], moments):
+                one_mu, one_var = predict(x, some)
+                difference = one_mu - center
+                shift += difference / N_DRAWS
+                square += np.square(difference) / N_DRAWS
+                within += one_var / N_DRAWS
+            mu[..., rows] = center + shift
+            var[..., rows] = within + np.maximum(square - np.square(shift), 0)
         return mu, var
 
     def _uncertain_rows(self, X: Any) -> np.ndarray:
@@ -306,13 +337,12 @@ class Columns:
                 yield self._with_values(X, spread, normal, node)
             return
         gaps = np.isnan(X)
-        filled, roots = self._complete(X, moments)
         at = self._starts[self._numbers]
-        size = np.sqrt(self._unknown_share)
-        for normal, node in zip(normal_nodes(len(at)), levels, strict=True):
+        filled, steps = self._complete(X, moments, normal_nodes(len(at)))
+        steps *= np.sqrt(self._unknown_share)
+        for step, node in zip(steps, levels, strict=True):
             x = filled.copy()
-            step = roots @ normal if roots.ndim == 3 else roots * normal
-            x[:, at] += np.where(gaps[:, at], step * size, 0)
+            x[:, at] += step.astype(x.dtype)
             for (k, part), u in zip(self._categories, node, strict=True):
                 rows = np.flatnonzero(gaps[:, part.start])
                 x[rows, part] = 0
@@ -413,7 +443,7 @@ def fit_columns(
     starts, n_encoded = columns._starts, columns.n_encoded
     columns.makes_sparse = columns.has_categories and n_encoded > MANY_COLUMNS
     columns.floor = np.zeros(n_encoded)
-    columns.floor[starts[-1] :] = RARE_SPREAD
+    columns.floor[starts[-1] :] = MISSING_SPREAD
     for _, part in columns._categories:
         columns.floor[part] = RARE_SPREAD
     if not streamed:
@@ -437,7 +467,7 @@ def _fit_sparse(columns: Columns, X: Any, weight: np.ndarray, streamed: bool) ->
         total = weight.sum() - columns.n_missing
         columns.mean = sums / np.where(total > 0, total, 1)
     columns.floor = np.zeros(columns.n_encoded)
-    columns.floor[X.shape[1] :] = RARE_SPREAD
+    columns.floor[X.shape[1] :] = MISSING_SPREAD
     return columns
 
 
@@ -490,6 +520,14 @@ def _tails(
             if spread > 0 and np.isfinite(farthest) and farthest > FAR * spread:
                 center[k], width[k] = median, spread
     return center, width
+
+
+def without_tails(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return rows with NaN for values in the far tails of their columns: wrong readings, maybe."""
+    center, width = _tails(X, weight, np.ones(X.shape[1], dtype=bool))
+    if not width.any():
+        return X
+    return np.where((width > 0) & (np.abs(X - center) > FAR * width), np.nan, X)
 
 
 def _floors(numbers: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ columns are found by expectation and maximisation where values are missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
@@ -17,7 +17,7 @@ __all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "uniform_
 N_DRAWS = 16  # ways in which a row is completed
 # Rows of a table with missing values that mean and covariance are found from: at most so many,
 # and so many numbers in their covariances.
-MOST_ROWS = 5000
+MOST_ROWS = 2000
 MOST_ELEMENTS = 1 << 22
 MOST_COLUMNS = 50  # beyond which a missing value has its column's own distribution
 N_STEPS = 60  # at most
@@ -34,18 +34,31 @@ class JointGaussian:
     scale: np.ndarray  # (n,): the columns are measured in it; zero for what never varies
     correlation: np.ndarray  # (n, n)
 
-    def given(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Complete rows (rows, n), in which NaN is missing, by their conditional means.
+    def filled(self, values: np.ndarray) -> np.ndarray:
+        """Complete rows (rows, n), in which NaN is missing, by their conditional means."""
+        return self.completions(values, np.empty((0, len(self.mean))))[0]
 
-        Also returns roots (rows, n, n) of the conditional covariances: R with R R' = cov.
+    def completions(self, values: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Complete rows by their conditional means, and return steps (k, rows, n) from these.
+
+        The steps make of standard normal ``nodes`` (k, n) draws of what is missing, given the rest:
+        a joint draw, corrected by what conditioning says of its other values (Matheron's rule).
         """
+        filled = np.array(values, dtype=np.float64)
+        steps = np.zeros((len(nodes), *filled.shape))
+        joint = nodes @ np.linalg.cholesky(self.correlation).T
         unit = np.where(self.scale > 0, self.scale, 1)
-        z = (values - self.mean) / unit
-        mean, cov = _conditional(z, np.zeros(len(unit)), self.correlation)
-        variances, vectors = np.linalg.eigh(cov)
-        roots = vectors * np.sqrt(np.maximum(variances, 0))[:, None, :]
-        filled = np.where(np.isnan(values), self.mean + mean * self.scale, values)
-        return filled, roots * self.scale[:, None]
+        z = (filled - self.mean) / unit
+        for rows in _blocks(len(z), len(unit)):
+            there, observed, apart = _parts(z[rows], self.correlation)
+            given = np.where(there, z[rows], 0)[:, :, None]
+            draws = np.where(there[:, :, None], joint.T, 0)
+            solved = np.linalg.solve(observed, np.concatenate([given, draws], axis=2))
+            expected = np.einsum("rij,rjk->kri", apart, solved)
+            filled[rows] = np.where(there, filled[rows], self.mean + expected[0] * self.scale)
+            step = (joint[:, None] - expected[1:]) * self.scale
+            steps[:, rows] = np.where(there, 0, step)
+        return filled, steps
 
 
 def fit_gaussian(values: np.ndarray, weight: np.ndarray) -> JointGaussian | None:
@@ -80,9 +93,7 @@ def _fit_standardised(
     mean, cov = np.zeros(n), np.eye(n)
     for _ in range(N_STEPS if missing.any() else 1):
         moment, spread = np.zeros(n), np.zeros((n, n))
-        size = max(1, BLOCK_ELEMENTS // (n * n))
-        for start in range(0, len(z), size):
-            rows = slice(start, start + size)
+        for rows in _blocks(len(z), n):
             filled, rest = z[rows], 0.0
             if missing[rows].any():
                 filled, cov_rows = _conditional(z[rows], mean, cov)
@@ -99,40 +110,55 @@ def _fit_standardised(
 
 
 def _conditional(z: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows with conditional means where they are NaN, and conditional covariances.
+    """Return rows with conditional means where they are NaN, and conditional covariances."""
+    there, observed, apart = _parts(z, cov)
+    error = np.where(there, z - mean, 0)
+    solved = np.linalg.solve(observed, np.concatenate([apart.swapaxes(1, 2), error[:, :, None]], 2))
+    expected = mean + np.einsum("rij,rj->ri", apart, solved[:, :, -1])
+    rest = cov - apart @ solved[:, :, :-1]
+    neither = ~there[:, :, None] & ~there[:, None, :]
+    return np.where(there, z, expected), np.where(neither, (rest + rest.swapaxes(1, 2)) / 2, 0)
 
-    The block of the observed is inverted in the place of the whole matrix, with ones on the
-    diagonal where nothing is observed: all rows are solved at once.
+
+def _parts(z: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what each row has, its covariances, and those of all columns with it.
+
+    The block of the observed is part of the whole matrix, with ones on the diagonal where nothing
+    is observed: all rows are solved at once.
     """
     there = ~np.isnan(z)
     both = there[:, :, None] & there[:, None, :]
-    observed = np.where(both, cov, np.eye(len(cov)))
-    apart = np.where(there[:, :, None], cov, 0)  # covariances of the observed with all
-    error = np.where(there, z - mean, 0)
-    solved = np.linalg.solve(observed, np.concatenate([apart, error[:, :, None]], axis=2))
-    expected = mean + np.einsum("rij,ri->rj", apart, solved[:, :, -1])
-    rest = cov - apart.swapaxes(1, 2) @ solved[:, :, :-1]
-    neither = ~there[:, :, None] & ~there[:, None, :]
-    return np.where(there, z, expected), np.where(neither, (rest + rest.swapaxes(1, 2)) / 2, 0)
+    return there, np.where(both, cov, np.eye(len(cov))), np.where(there[:, None, :], cov, 0)
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    size = max(1, BLOCK_ELEMENTS // n_columns**2)
+    return (slice(start, start + size) for start in range(0, n_rows, size))
 
 
 def normal_nodes(n: int) -> np.ndarray:
     """Return points (N_DRAWS, n) that stand for independent standard normal numbers.
 
-    Each column has the same quantiles, with mean 0 and variance 1, in an order of its own.
+    Each column has mean 0 and variance 1, and no correlation with the others, as far as so few
+    points allow: so the moments of a linear function are exact.
     """
-    quantiles = np.array([NormalDist().inv_cdf((k + 0.5) / N_DRAWS) for k in range(N_DRAWS)])
-    return _in_orders(quantiles / quantiles.std(), n)
+    rng = np.random.default_rng(0)
+    some = N_DRAWS - 1
+    parts = []
+    for _ in range(-(-n // some)):
+        draws = rng.normal(size=(N_DRAWS, some))
+        parts.append(np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(N_DRAWS))
+    return np.hstack([np.empty((N_DRAWS, 0)), *parts])[:, :n]
 
 
 def uniform_nodes(n: int) -> np.ndarray:
-    """Return points (N_DRAWS, n) that stand for independent uniform numbers from 0 to 1."""
-    return _in_orders((np.arange(N_DRAWS) + 0.5) / N_DRAWS, n)
+    """Return points (N_DRAWS, n) that stand for independent uniform numbers from 0 to 1.
 
-
-def _in_orders(values: np.ndarray, n: int) -> np.ndarray:
+    Each column has the same quantiles in an order of its own.
+    """
     rng = np.random.default_rng(0)
-    result = np.empty((len(values), n))
+    quantiles = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
+    result = np.empty((N_DRAWS, n))
     for column in result.T:
-        column[:] = rng.permutation(values)
+        column[:] = rng.permutation(quantiles)
     return result

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktagi.tables import completion
 from sktagi.tables.completion import (
     N_DRAWS,
     RIDGE,
@@ -27,7 +28,7 @@ def test_given_is_conditioning_of_a_gaussian(missing):
     gaussian, mean, cov = random_gaussian()
     row = np.random.default_rng(1).normal(size=4)
     row[missing] = np.nan
-    filled, roots = gaussian.given(row[None])
+    filled, roots = gaussian.completions(row[None], np.eye(4))
     there = np.flatnonzero(~np.isnan(row))
     gain = cov[np.ix_(missing, there)] @ np.linalg.inv(cov[np.ix_(there, there)])
     expected = row.copy()
@@ -37,7 +38,9 @@ def test_given_is_conditioning_of_a_gaussian(missing):
         cov[np.ix_(missing, missing)] - gain @ cov[np.ix_(there, missing)]
     )
     np.testing.assert_allclose(filled[0], expected, rtol=1e-10)
-    np.testing.assert_allclose(roots[0] @ roots[0].T, rest, atol=1e-7 * np.abs(cov).max())
+    # Steps of unit nodes are the columns of a root: their squares add up to the covariance.
+    np.testing.assert_allclose(roots[:, 0].T @ roots[:, 0], rest, atol=1e-10 * np.abs(cov).max())
+    np.testing.assert_allclose(gaussian.filled(row[None]), filled, rtol=1e-12)
 
 
 def test_moments_of_rows_without_gaps_are_those_of_the_rows():
@@ -81,17 +84,29 @@ def test_columns_without_values_or_spread_are_sound():
     values[:, 2] = 7.0
     values[::3, 2] = np.nan
     found = fit_gaussian(values, np.ones(30))
-    filled, roots = found.given(values)
+    filled, steps = found.completions(values, normal_nodes(4))
     assert np.isfinite(filled).all()
-    assert np.isfinite(roots).all()
+    assert np.isfinite(steps).all()
     np.testing.assert_allclose(filled[:, 2], 7.0)
 
 
-@pytest.mark.parametrize("n", [0, 1, 5])
+def test_rows_that_are_completed_in_blocks_are_the_same(monkeypatch):
+    gaussian, _, _ = random_gaussian()
+    values = np.random.default_rng(1).normal(size=(25, 4))
+    values[np.random.default_rng(2).uniform(size=values.shape) < 0.4] = np.nan
+    whole = gaussian.completions(values, normal_nodes(4))
+    monkeypatch.setattr(completion, "BLOCK_ELEMENTS", 16 * 7)
+    for one, two in zip(gaussian.completions(values, normal_nodes(4)), whole, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 15, 40])
 def test_nodes_have_the_moments_of_their_distribution(n):
     normal, uniform = normal_nodes(n), uniform_nodes(n)
     assert normal.shape == uniform.shape == (N_DRAWS, n)
     np.testing.assert_allclose(normal.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(normal.var(axis=0), 1, rtol=0.15)
+    np.testing.assert_allclose(normal.var(axis=0), 1)
+    some = normal[:, :15]
+    np.testing.assert_allclose(some.T @ some / N_DRAWS, np.eye(some.shape[1]), atol=1e-12)
     np.testing.assert_allclose(uniform.mean(axis=0), 0.5, atol=1e-12)
     assert ((uniform > 0) & (uniform < 1)).all()
