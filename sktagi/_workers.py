@@ -94,7 +94,7 @@ class Workers:
             self._alone_since = time.monotonic()
         waited = time.monotonic() - self._alone_since
         if self.timeout is not None and waited >= self.timeout:
-            raise Unreachable(TimeoutError(f"There are no workers (for {waited:.0f} s)."))
+            raise Unreachable(TimeoutError(f"there have been no workers for {waited:.0f} s"))
         if waited >= SILENT_SECONDS and not self._has_said:
             self._has_said = True
             left = "without end" if self.timeout is None else f"for {self.timeout:g} s"
@@ -146,7 +146,12 @@ class DaskWorkers(Workers):
         self, function: Function, shards: list[Any], *columns: list[Any], **given: Any
     ) -> list[Any]:
         # One call: all shards go out in one message.
-        return self.client.map(function, shards, *columns, pure=False, **given)
+        try:
+            return self.client.map(function, shards, *columns, pure=False, **given)
+        except Exception as error:
+            if self.client.status == "running":
+                raise
+            raise _cluster_is_gone() from error
 
     keep = start
 
@@ -162,26 +167,31 @@ class DaskWorkers(Workers):
                 self._look(self._n_workers())
             return pending.result()
         except (futures.CancelledError, asyncio.CancelledError) as error:
-            raise Unreachable(ConnectionError("The cluster is gone.")) from error
+            raise _cluster_is_gone() from error
         except KilledWorker as error:
             raise Unreachable(error) from error
-        finally:
-            pending.cancel()
+        except BaseException:
+            self.cancel(started)
+            raise
 
     def _n_workers(self) -> int:
         try:
             return len(self.client.nthreads())
-        except (OSError, futures.TimeoutError):
+        except Exception:
             return 0  # the scheduler does not answer
 
     def cancel(self, started: list[Any]) -> None:
-        with suppress(OSError, futures.TimeoutError):
+        with suppress(Exception):  # of a client that has lost its cluster
             self.client.cancel(started)
 
     def dumps(self, value: Any) -> bytes:
         from distributed.protocol.pickle import dumps
 
         return dumps(value)
+
+
+def _cluster_is_gone() -> Unreachable:
+    return Unreachable(ConnectionError("the connection to the cluster is lost"))
 
 
 class PoolWorkers(Workers):

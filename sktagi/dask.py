@@ -189,7 +189,7 @@ def _warn_if_it_ended_early(history: History, is_calibrated: bool) -> None:
         return
     cause = "Training interrupted"
     if history.unreachable is not None:
-        cause = f"Training ended as workers are lost ({history.unreachable})"
+        cause = f"Training ended ({history.unreachable})"
     left = "" if is_calibrated else " Its standard deviations are not calibrated."
     warnings.warn(
         f"{cause} in epoch {history.n_iter + 1}; the estimator keeps what it has learned so "

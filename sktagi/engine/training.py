@@ -37,7 +37,7 @@ class History:
     best_iter: np.ndarray | None = None
     interrupted: bool = False
     gives_up: bool = False  # interrupted twice: nothing that takes time is begun any more
-    unreachable: Unreachable | None = None  # if that interrupted it
+    unreachable: Unreachable | None = None  # if that was it
     stopped: bool = False  # by on_epoch
     comparable_from: int = 0  # scores of earlier epochs are those of other noise
     # While training goes on: returns a copy of the posterior that it would give if it ended now
@@ -56,9 +56,9 @@ class History:
     def end_by(self, cause: BaseException) -> None:
         """Take note of what ended training, or the calibration after it."""
         self.gives_up = self.interrupted
-        self.interrupted = True
-        if isinstance(cause, Unreachable):
+        if isinstance(cause, Unreachable) and not self.interrupted:
             self.unreachable = cause
+        self.interrupted = True
 
 
 # Calibrates a network, in place, after epochs.
