@@ -1,12 +1,14 @@
-"""Data-parallel training on dask against a fit on all rows, at equal epochs, and its speed.
+"""Data-parallel training against a fit on all rows, at equal epochs, and what more processes bring.
 
-``python -m benchmarks shards --data FOLDER``
+``python -m benchmarks shards --data FOLDER``, and ``python -m benchmarks shards --rows 200000``
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -14,10 +16,7 @@ from sktagi import TAGIRegressor
 
 from .data import UCI, add_data_option, load_uci
 
-
-def scores(model, X, y) -> str:
-    error = np.sqrt(np.mean((model.predict(X) - y) ** 2))
-    return f"{error:.4f} | {model.log_likelihood(X, y):.4f} | {model.n_iter_}"
+PROCESSES = 1, 2
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,12 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--sets", nargs="+", default=["kin8nm", "protein"], choices=list(UCI), metavar="NAME",
         help="data sets; default: kin8nm protein",
     )  # fmt: skip
+    parser.add_argument(
+        "--rows", nargs="+", type=int, metavar="N",
+        help="in the place of sets, generated rows: the seconds of one process and of two in turns",
+    )  # fmt: skip
+    parser.add_argument("--repeats", type=int, default=3, help="turns with --rows")
+    parser.add_argument("--auto", action="store_true", help="the default network with --rows")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--members", type=int, default=5)
@@ -33,9 +38,85 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    import dask.array as da
+    if args.rows:
+        compare_processes(args)
+    else:
+        compare_scores(args)
+
+
+@contextmanager
+def cluster_of(processes: int):
     from dask.distributed import Client, LocalCluster
 
+    given = {"n_workers": processes, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**given) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def partitioned(X: np.ndarray, y: np.ndarray, n_partitions: int):
+    import dask.array as da
+
+    size = -(-len(y) // n_partitions)
+    return da.from_array(X, (size, -1)), da.from_array(y, size)
+
+
+# What two processes bring
+
+
+def generated(n: int):
+    """Friedman's function of ten features, with noise."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n, 10))
+    smooth = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * np.square(X[:, 2] - 0.5)
+    return X, smooth + 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n)
+
+
+def cpu_seconds() -> float:
+    return sum(os.times()[:2])
+
+
+def compare_processes(args: argparse.Namespace) -> None:
+    from sktagi.dask import fit_shards
+
+    kind = {} if args.auto else {"hidden_layer_sizes": (50,), "n_members": args.members}
+    model = TAGIRegressor(**kind, max_iter=args.epochs, random_state=0)
+    print(
+        "| rows | processes | seconds an epoch, least and median | CPU seconds of the busiest "
+        "worker | of this process |\n|---|---|---|---|---|"
+    )
+    with cluster_of(PROCESSES[0]) as one, cluster_of(PROCESSES[1]) as two:
+        for n in args.rows:
+            X, y = generated(n)
+            results: list[list[np.ndarray]] = [[] for _ in PROCESSES]
+            for _ in range(args.repeats):  # in turns: other programs disturb both alike
+                for client, of_client in zip((one, two), results, strict=True):
+                    before, mine = client.run(cpu_seconds), cpu_seconds()
+                    start = time.perf_counter()
+                    parts = partitioned(X, y, args.partitions)
+                    epochs = fit_shards(model, *parts, client=client).n_iter_
+                    seconds = time.perf_counter() - start
+                    after = client.run(cpu_seconds)
+                    busiest = max(after[worker] - before[worker] for worker in before)
+                    of_fit = [seconds, busiest, cpu_seconds() - mine]
+                    of_client.append(np.array(of_fit) / epochs)
+            for processes, found in zip(PROCESSES, results, strict=True):
+                (least, *_), (median, busiest, mine) = np.min(found, 0), np.median(found, 0)
+                figures = f"{least:.2f}, {median:.2f} | {busiest:.2f} | {mine:.2f}"
+                print(f"| {n} | {processes} | {figures} |", flush=True)
+            seconds = np.array(results)[:, :, 0]
+            ratio = np.median(seconds[0] / seconds[1])
+            print(f"{n} rows: two processes are {ratio:.2f} times as fast (median of the turns)")
+
+
+# Scores
+
+
+def scores(model, X, y) -> str:
+    error = np.sqrt(np.mean((model.predict(X) - y) ** 2))
+    return f"{error:.4f} | {model.log_likelihood(X, y):.4f} | {model.n_iter_}"
+
+
+def compare_scores(args: argparse.Namespace) -> None:
     from sktagi.dask import fit_shards
 
     print("| set | trained on | RMSE | log-likelihood | epochs | seconds an epoch |")
@@ -61,14 +142,10 @@ def main(args: argparse.Namespace) -> None:
         start = time.perf_counter()
         fitted = model.fit(X_train[:rows], y_train[:rows])
         report("one partition alone", fitted, time.perf_counter() - start)
-        size = -(-len(train) // args.partitions)
-        for workers in (1, 2):
-            with (
-                LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster,
-                Client(cluster),
-            ):
-                dX, dy = da.from_array(X_train, (size, -1)), da.from_array(y_train, size)
+        for processes in PROCESSES:
+            with cluster_of(processes) as client:
+                parts = partitioned(X_train, y_train, args.partitions)
                 start = time.perf_counter()
-                fitted = fit_shards(model, dX, dy)
+                fitted = fit_shards(model, *parts, client=client)
                 seconds = time.perf_counter() - start
-            report(f"{args.partitions} partitions, {workers} processes", fitted, seconds)
+            report(f"{args.partitions} partitions, {processes} processes", fitted, seconds)

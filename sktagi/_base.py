@@ -98,6 +98,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     validation_scores_: list[float] | None
     _columns: Columns | None = None  # what those of X become; not in old files
     _levels: list[list[str] | None] | None = None  # of categories in X as it was read first
+    _common_schema: Schema | None = None  # of all shards, while one of them is read
     _some_rows: np.ndarray | None = None  # inputs at which importances are measured
     _score_shift = 0.0  # from log-likelihoods of transformed targets to those of y
 
@@ -730,6 +731,29 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         incremental: bool = False,
         classes: Any = None,
     ) -> RawRows:
+        X, y, weight = self._read_rows(
+            X, y, sample_weight, first=first, incremental=incremental, classes=classes
+        )
+        if X_cov is not None and self.covariance_type != "full":
+            raise ValueError(
+                "X_cov is learned from with covariance_type='full' only: with 'diag', give X_std."
+            )
+        if first:
+            self._columns = self._fit_columns(X, weight, streamed=incremental)
+        errors = self._check_errors(X_std, X_cov, X)
+        return self._encoded_rows(X, y, weight, errors, first=first, incremental=incremental)
+
+    def _read_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        first: bool,
+        incremental: bool,
+        classes: Any = None,
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return columns as numbers, targets and weights; the columns are not encoded yet."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -745,15 +769,21 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         weight = self._with_class_weight(y, weight, incremental=incremental)
         if not incremental:
             weight = scaled_weight(weight)
-        if X_cov is not None and self.covariance_type != "full":
-            raise ValueError(
-                "X_cov is learned from with covariance_type='full' only: with 'diag', give X_std."
-            )
         if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y", weight)
-        if first:
-            self._columns = self._fit_columns(X, weight, streamed=incremental)
-        errors = self._check_errors(X_std, X_cov, X)
+        return X, y, weight
+
+    def _encoded_rows(
+        self,
+        X: Any,
+        y: np.ndarray,
+        weight: np.ndarray,
+        errors: InputErrors | None,
+        *,
+        first: bool,
+        incremental: bool,
+    ) -> RawRows:
+        """Return the inputs that columns become, for rows with a weight, and what is learned."""
         data = RawRows(self._table.encode(X), y, weight, errors).positive()
         if not incremental and y.ndim == 2 and not n_observed(data.y).all():
             unseen = np.flatnonzero(n_observed(data.y) == 0).tolist()
@@ -799,7 +829,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         Categories are the numbers of their levels.
         """
         dtype = [np.float64, np.float32] if dtype is None else dtype
-        schema = None if reset else Schema(self._table.levels)
+        schema = self._common_schema if reset else Schema(self._table.levels)
         read = read_columns(X, self.categorical_features, schema)
         if reset:
             self._levels = None if read is None else read[1].levels

@@ -16,7 +16,8 @@ from helpers import calibrate
 from sklearn.model_selection import GridSearchCV, KFold
 from test_progress import Terminal
 
-from sktagi import TAGIClassifier, TAGIRegressor, _progress
+from sktagi import TAGIClassifier, TAGIRegressor, _cluster, _progress, _shards
+from sktagi._workers import DaskWorkers
 from sktagi.engine.calibration import HeldOutHere, set_calibration
 from sktagi.engine.class_calibration import calibrate_classes
 from sktagi.engine.held_out import predict_held_out
@@ -225,7 +226,6 @@ def test_one_shard_learns_as_fit(client):
 
 
 def test_shards_are_calibrated_as_all_their_rows_together(client):
-    import sktagi.dask
 
     X, y = make_rows(300)
     model = TAGIRegressor(**{**PARAMS, "n_members": 2}, max_iter=3, early_stopping=False).fit(X, y)
@@ -236,13 +236,11 @@ def test_shards_are_calibrated_as_all_their_rows_together(client):
         first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
         everything = [np.append(a, 100 + b) for a, b in zip(first, second, strict=True)]
         cuts = (slice(0, 100), first), (slice(100, 300), second)
-        shards = [sktagi.dask._Shard(None, rows.take(cut), None, held) for cut, held in cuts]
+        shards = [_shards.Shard(None, rows.take(cut), None, held) for cut, held in cuts]
         shards.append(shards[0]._replace(validation=None))
         net, expected = model._net.copy(), model._net.copy()
-        summary = sktagi.dask._Summary(
-            None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33])
-        )
-        cluster = sktagi.dask._Cluster(client, model, net, shards, [summary] * 3, [])
+        summary = _shards.Summary(None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33]))
+        cluster = _cluster.Cluster(DaskWorkers(client, None), model, net, shards, [summary] * 3, [])
         set_calibration(net, cluster.held_out(net), start)
         calibrate(expected, rows, everything, start)
         if start is not None:  # folds of few sets are drawn in each place
@@ -331,7 +329,6 @@ def test_shards_of_a_frame_with_classes_some_shards_lack(client):
 
 
 def test_shards_of_classes_are_calibrated_as_all_their_rows_together(client):
-    import sktagi.dask
 
     X, y = make_rows(300)
     y = np.digitize(y, [1.0, 2.0])
@@ -342,10 +339,10 @@ def test_shards_of_classes_are_calibrated_as_all_their_rows_together(client):
     first, second = ([np.arange(m, n, 3) for m in range(2)] for n in (100, 200))
     everything = [np.append(a, 100 + b) for a, b in zip(first, second, strict=True)]
     cuts = (slice(0, 100), first), (slice(100, 300), second)
-    shards = [sktagi.dask._Shard(None, rows.take(cut), None, held) for cut, held in cuts]
+    shards = [_shards.Shard(None, rows.take(cut), None, held) for cut, held in cuts]
     net, expected = model._net.copy(), model._net.copy()
-    summary = sktagi.dask._Summary(None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33]))
-    cluster = sktagi.dask._Cluster(client, model, net, shards, [summary] * 2, [])
+    summary = _shards.Summary(None, None, 100, 100.0, np.array([100]), 67, 33, np.array([33]))
+    cluster = _cluster.Cluster(DaskWorkers(client, None), model, net, shards, [summary] * 2, [])
     calibrate_classes(net, cluster.held_out(net), 0.1, 100)
     held = predict_held_out(expected, rows, everything, np.ones(1))
     calibrate_classes(expected, HeldOutHere(held), 0.1, 100)
@@ -440,7 +437,7 @@ def test_what_cannot_be_sharded_is_refused(client):
 
     X, y = make_rows(100)
     dX, dy = chunked(X, y, 2)
-    with pytest.raises(ValueError, match="X must be a dask array or frame, got ndarray"):
+    with pytest.raises(ValueError, match="X must be a dask array or frame, or a list of"):
         fit_shards(TAGIRegressor(), X, y)
     with pytest.raises(ValueError, match="y has 50 rows, X has 100"):
         fit_shards(TAGIRegressor(), dX, dy[:50])
@@ -503,10 +500,10 @@ def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monke
 
         return called
 
-    monkeypatch.setattr(sktagi.dask, "threads_for_layers", limited)
+    monkeypatch.setattr(_shards, "threads_for_layers", limited)
     monkeypatch.setattr(Learner, "learn", watched("learn", Learner.learn))
     for name in ("predict_moments", "predict_held_out"):
-        monkeypatch.setattr(sktagi.dask, name, watched(name, getattr(sktagi.dask, name)))
+        monkeypatch.setattr(_shards, name, watched(name, getattr(_shards, name)))
     X, y = make_rows(300)
     model = TAGIRegressor(**PARAMS, sigma_v="constant", max_iter=2, batch_size=20)
     sktagi.dask.fit_shards(model, *chunked(X, y, 2), client=threads)
@@ -519,7 +516,7 @@ def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monke
 def test_an_error_closes_the_line_of_progress(threads, monkeypatch):
     import sktagi.dask
 
-    calls, merge_networks = [], sktagi.dask.merge_networks
+    calls, merge_networks = [], _cluster.merge_networks
 
     def fails(*given):
         calls.append(1)
@@ -527,7 +524,7 @@ def test_an_error_closes_the_line_of_progress(threads, monkeypatch):
             raise MemoryError
         return merge_networks(*given)
 
-    monkeypatch.setattr(sktagi.dask, "merge_networks", fails)
+    monkeypatch.setattr(_cluster, "merge_networks", fails)
     monkeypatch.setattr(_progress, "SECONDS_BETWEEN_UPDATES", 0.0)
     monkeypatch.setenv("COLUMNS", "200")
     terminal = Terminal()

@@ -155,18 +155,34 @@ class Part:
         assert self.stopping is not None
         return self.stopping.best_iter.copy()
 
-    def validate(self) -> None:
-        """Validate the last epoch, or the start, and see who goes on.
+    @property
+    def _learns(self) -> bool:
+        return self.n_iter < self.plan.max_iter
 
-        A cluster is asked for that and for the next epoch in one exchange.
+    @property
+    def _validates(self) -> bool:
+        return self.stopping is not None and (self.continued or self.n_iter > 0)
+
+    def begin(self) -> None:
+        """Begin an epoch: a cluster works on it while others begin.
+
+        It is asked to validate the last epoch, or the start, and to learn the next in one exchange.
         """
+        if self.is_over or self._is_validated or self._epoch is not None:
+            return
+        self.source.anneal(self.before + self.n_iter)
+        self._epoch = self.source.epoch(
+            self.current, self.active, validate=self._validates, learn=self._learns
+        )
+
+    def validate(self) -> None:
+        """Validate the last epoch, or the start, and see who goes on."""
         if self.is_over or self._is_validated:
             return
-        learn = self.n_iter < self.plan.max_iter
-        validate = self.stopping is not None and (self.continued or self.n_iter > 0)
+        self.begin()
+        assert self._epoch is not None
+        learn, validate = self._learns, self._validates
         self._is_validated = True
-        self.source.anneal(self.before + self.n_iter)
-        self._epoch = self.source.epoch(self.current, self.active, validate=validate, learn=learn)
         self._goes_on = np.ones(len(self.active), dtype=bool)
         if self.stopping is not None and validate:
             done = self.before + self.n_iter if self.n_iter else None

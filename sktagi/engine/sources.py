@@ -17,9 +17,17 @@ from .posterior import Network
 from .rows import Rows
 from .validation import HeldOutStack, stacked, validate, validate_stacked
 
-__all__ = ["TRUST", "Epoch", "InMemory", "Source"]
+__all__ = ["TRUST", "Epoch", "InMemory", "Source", "Unreachable"]
 
 TRUST = 0.75  # in the noise of a row beside others, when means are learned
+
+
+class Unreachable(Exception):
+    """Rows cannot be reached any more: training ends with what was learned, as by an interrupt."""
+
+    def __init__(self, reason: BaseException):
+        super().__init__(str(reason))
+        self.reason = reason  # what is raised if nothing was learned
 
 
 class Epoch(Protocol):
@@ -43,7 +51,10 @@ class Source(Protocol):
         """Begin training: others may have written to the network since the last time."""
 
     def epoch(self, net: Network, active: np.ndarray, *, validate: bool, learn: bool) -> Epoch:
-        """Begin an epoch: validate ``net``, the posterior of the active members, then learn."""
+        """Begin an epoch: validate ``net``, the posterior of the active members, then learn.
+
+        Kinds begin one after the other before any of them is asked what it has learned.
+        """
 
     def cancel(self) -> None:
         """Give up an epoch that was interrupted."""

@@ -15,7 +15,7 @@ from .jobs import Jobs
 from .mixture import Mixture
 from .posterior import Network
 from .runs import Plan, Run
-from .sources import Source
+from .sources import Source, Unreachable
 
 __all__ = ["Finish", "History", "fit_epochs", "train"]
 
@@ -25,6 +25,7 @@ RACE_EPOCHS = 10
 LEAST_IN_RACE = 0.01
 LIGHTEST = 0.005
 EPOCHS_AT_ONCE = 10  # in other processes
+ENDS = (KeyboardInterrupt, Unreachable)  # what ends training without losing it
 
 
 @dataclass
@@ -35,6 +36,8 @@ class History:
     validation_scores: list[float] = field(default_factory=list)
     best_iter: np.ndarray | None = None
     interrupted: bool = False
+    gives_up: bool = False  # interrupted twice: nothing that takes time is begun any more
+    unreachable: Unreachable | None = None  # if that was it
     stopped: bool = False  # by on_epoch
     comparable_from: int = 0  # scores of earlier epochs are those of other noise
     # While training goes on: returns a copy of the posterior that it would give if it ended now
@@ -49,6 +52,13 @@ class History:
     def n_iter(self) -> int:
         """Number of epochs."""
         return len(self.train_scores)
+
+    def end_by(self, cause: BaseException) -> None:
+        """Take note of what ended training, or the calibration after it."""
+        self.gives_up = self.interrupted
+        if isinstance(cause, Unreachable) and not self.interrupted:
+            self.unreachable = cause
+        self.interrupted = True
 
 
 # Calibrates a network, in place, after epochs.
@@ -109,10 +119,10 @@ def _weighed(
         return net, sources
     try:
         weight, evidence = sources[0].weights(net.networks)
-    except KeyboardInterrupt:
+    except ENDS as cause:
         if history is None:
             raise
-        history.interrupted = True
+        history.end_by(cause)
         return net, sources
     net = replace(net, weight=weight, evidence=evidence)
     kept = net.without(LIGHTEST)
@@ -124,12 +134,14 @@ def _weighed(
 
 
 def _finish(net: Network | Mixture, finish: Finish, history: History) -> None:
-    """Finish; an interrupt from the keyboard leaves the network as it was before that."""
+    """Finish; an interrupt from the keyboard, or lost rows, leave the network as it was before."""
+    if history.gives_up:
+        return
     before = [a.noise_var.copy() for a in net.networks], net.noise_net, net.calibration
     try:
         finish(net, history)
-    except KeyboardInterrupt:
-        history.interrupted = True
+    except ENDS as cause:
+        history.end_by(cause)
         noise, net.noise_net, net.calibration = before
         for network, noise_var in zip(net.networks, noise, strict=True):
             network.noise_var[...] = noise_var
@@ -150,8 +162,9 @@ def train(
 
     If a source holds out rows, each member ends with the posterior of its best epoch, which may
     be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
-    interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``, called
-    after each epoch, if it returns True. A ``history`` is that of epochs before, which goes on.
+    interrupt from the keyboard ends training as if by ``max_iter``, and so do rows that cannot be
+    reached any more, and ``on_epoch``, called after each epoch, if it returns True. A ``history``
+    is that of epochs before, which goes on.
 
     Kinds that have no weight after the first epochs are left out of what is returned. With
     ``n_jobs``, kinds and members learn in as many processes, some epochs at a time.
@@ -171,6 +184,8 @@ def train(
                     jobs.advance(parts, until_race or EPOCHS_AT_ONCE)
                 else:
                     for part in parts:
+                        part.begin()
+                    for part in parts:
                         part.validate()
                 history.stopped = _record(history, runs, before, on_epoch)
                 if until_race and history.n_iter >= until_race:
@@ -183,10 +198,10 @@ def train(
                         part.learn()
                     if not runs[0].holds_out:
                         history.stopped = _record(history, runs, before, on_epoch)
-        except KeyboardInterrupt:
+        except ENDS as cause:
             for source in sources:
                 source.cancel()
-            history.interrupted = True
+            history.end_by(cause)
     for run in runs:
         run.end()
     if history.n_iter and runs[0].holds_out:
