@@ -180,7 +180,9 @@ def _raw_frames() -> dict:
 
 def _tree_methods() -> dict:
     methods = {"sktagi": _sktagi, "HistGradientBoosting": _boosting}
-    return methods | ({"CatBoost": _catboost} if has_package("catboost") else {})
+    if has_package("catboost"):
+        methods |= {"CatBoost": _catboost, "CatBoost, its own spread": _catboost_with_spread}
+    return methods
 
 
 def _sktagi(X, y, X_new, seed: int):
@@ -190,24 +192,38 @@ def _sktagi(X, y, X_new, seed: int):
 def _boosting(X, y, X_new, seed: int):
     X, X_new = _as_categories(X), _as_categories(X_new, X)
     model = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=seed)
+    return _with_one_spread(model, X, y, X_new)
+
+
+def _catboost(X, y, X_new, seed: int):
+    X, X_new = _without_gaps_in_texts(X), _without_gaps_in_texts(X_new)
+    return _with_one_spread(_catboost_model(X, "RMSE", seed), X, y, X_new)
+
+
+def _catboost_with_spread(X, y, X_new, seed: int):
+    X, X_new = _without_gaps_in_texts(X), _without_gaps_in_texts(X_new)
+    model = _catboost_model(X, "RMSEWithUncertainty", seed)
+    mean, variance = model.fit(X, y).predict(X_new).T
+    return stats.norm(mean, np.sqrt(variance))
+
+
+def _with_one_spread(model, X, y, X_new):
+    """Return predictions with the spread of errors in three inner folds."""
     errors = y - cross_val_predict(model, X, y, cv=3)
     return stats.norm(model.fit(X, y).predict(X_new), errors.std())
 
 
-def _catboost(X, y, X_new, seed: int):
+def _catboost_model(X, loss: str, seed: int):
     from catboost import CatBoostRegressor
 
-    texts = _texts(X)
-    X, X_new = (
-        x.assign(**{name: x[name].astype(object).fillna("missing") for name in texts})
-        for x in (X, X_new)
-    )
-    model = CatBoostRegressor(
-        loss_function="RMSEWithUncertainty", random_seed=seed, verbose=False, thread_count=1,
-        allow_writing_files=False, cat_features=texts,
+    return CatBoostRegressor(
+        loss_function=loss, random_seed=seed, verbose=False, thread_count=1,
+        allow_writing_files=False, cat_features=_texts(X),
     )  # fmt: skip
-    mean, variance = model.fit(X, y).predict(X_new).T
-    return stats.norm(mean, np.sqrt(variance))
+
+
+def _without_gaps_in_texts(X):
+    return X.assign(**{name: X[name].astype(object).fillna("missing") for name in _texts(X)})
 
 
 def _texts(X) -> list[str]:
