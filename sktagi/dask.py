@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from functools import reduce
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -116,7 +117,7 @@ def fit_shards(
     if estimator.cv is not None:
         raise ValueError("fit_shards takes no cv: every partition holds out rows of its own.")
     _refuse_fitted_transforms(getattr(estimator, "target_transform", None))
-    if timeout is not None and not timeout >= 0:
+    if timeout is not None and not (isinstance(timeout, Real) and timeout >= 0):
         raise ValueError(f"timeout must be None or a number of seconds >= 0; got {timeout!r}.")
     with workers_for(client, timeout) as workers:
         sent = clone(estimator)
@@ -333,9 +334,8 @@ def _blocks(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
 
 
 def _parts(values: Any, name: str, like: Any = None) -> list[Any]:
-    if isinstance(values, (list, tuple)) and all(
-        callable(part) or hasattr(part, "shape") for part in values
-    ):
+    is_list = isinstance(values, (list, tuple)) and len(values) > 0
+    if is_list and all(callable(part) or hasattr(part, "shape") for part in values):
         return list(values)
     if not (hasattr(values, "to_delayed") and hasattr(values, "dask")):
         raise ValueError(

@@ -25,38 +25,17 @@ from sktagi.engine.learning import Learner
 from sktagi.merging import merge
 from sktagi.metrics import log_likelihood_scorer
 
-dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
-
-PATIENCE = 300  # seconds, for a machine that is busy with other things
-PARAMS = {"hidden_layer_sizes": (10,), "n_members": 1, "random_state": 0}
+clusters = pytest.importorskip("clusters")
+PARAMS, PATIENCE = clusters.PARAMS, clusters.PATIENCE
+chunked, make_rows = clusters.chunked, clusters.make_rows
 
 
 @pytest.fixture(scope="module")
 def client():
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Data that joblib has put on every worker stay on every worker.
-    keep_copies = {"distributed.scheduler.active-memory-manager.start": False}
-    with dask.config.set(keep_copies):
-        cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        )
-        client = distributed.Client(cluster)
+    with clusters.cluster(as_default=True) as client:
         yield client
-        client.close()
-        cluster.close()
-
-
-def make_rows(n=1000, seed=0):
-    rng = np.random.default_rng(seed)
-    X = 5 + 2 * rng.normal(size=(n, 3))
-    return X, np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=n)
-
-
-def chunked(X, y, n_chunks):
-    size = -(-len(X) // n_chunks)
-    return da.from_array(X, chunks=(size, -1)), da.from_array(y, chunks=size)
 
 
 def kill_one_worker(client):
@@ -473,13 +452,8 @@ def test_shards_may_be_fitted_again_in_memory(client):
 @pytest.fixture(scope="module")
 def threads():
     """A cluster of one thread of this process: what its worker does can be watched."""
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
-    )
-    client = distributed.Client(cluster, set_as_default=False)
-    yield client
-    client.close()
-    cluster.close()
+    with clusters.cluster(1, processes=False) as client:
+        yield client
 
 
 def test_workers_learn_and_predict_with_the_blas_threads_that_pay(threads, monkeypatch):
