@@ -57,8 +57,8 @@ def check_fields(value: Any) -> None:
 
 def check_state(state: dict[str, Any]) -> None:
     """Refuse attributes of a fitted estimator that are missing, or do not fit together."""
-    if not any(name in state for name in _ATTRIBUTES):
-        return  # not fitted
+    if "_net" not in state:
+        return  # not fitted, or not yet
     for name, types in _ATTRIBUTES.items():
         _require(name in state, f"{name} is missing")
         _require_type(state[name], types, name)

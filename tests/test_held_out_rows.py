@@ -360,9 +360,11 @@ def test_validation_rows_do_not_enter_the_statistics(estimator):
     X_val, y_val = data_for(estimator, 40, seed=1)
     model = quick(estimator, max_iter=0)
     with_val = model.fit(X, y, X_val=1000 * X_val, y_val=y_val).predict(X)
-    np.testing.assert_array_equal(
-        with_val, model.set_params(early_stopping=False).fit(X, y).predict(X)
-    )
+    without = model.set_params(early_stopping=False).fit(X, y).predict(X)
+    if estimator is TAGIRegressor:  # sums of rows and others of weight zero are rounded otherwise
+        np.testing.assert_allclose(with_val, without, rtol=1e-12, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(with_val, without)
 
 
 @BOTH
