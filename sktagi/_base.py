@@ -215,6 +215,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 )
             self._begin(net, self._empty_scaling(data), n_seen)
             self._see(data, used=order)
+            self._warn_of_rounding(before, stacklevel=5)
             net.outputs = self._model_in_units(net.outputs)
             if before is not None:
                 before.carry_over(net, self._scaling)
@@ -247,12 +248,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 learned = self._see_stream(data, first)
+                self._warn_of_rounding(None, stacklevel=4)
                 self._keep_some_rows(data)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
                 before = self._scaling
                 learned = self._see_stream(data, first)
+                self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
             net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
@@ -341,6 +344,22 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._see(data._replace(y=typical))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
+
+    def _warn_of_rounding(self, before: Scaling | None, stacklevel: int) -> None:
+        """Warn of columns that vary by rounding only, and did not ``before``: they have no say."""
+        columns = self._scaling.x.is_rounding
+        if not columns.any():
+            return
+        if before is not None:
+            columns = columns & ~before.x.is_rounding
+        if columns.any():
+            names = ", ".join(np.array(self._table.encoded_names, dtype=object)[columns])
+            warnings.warn(
+                "Columns of X vary by no more than their numbers are rounded by, and are not used: "
+                f"{names}. Subtract an offset before they become floats: times as nanoseconds, for "
+                "example, as seconds since the first one.",
+                stacklevel=stacklevel,
+            )
 
     def _keep_some_rows(self, data: RawRows) -> None:
         """Keep a few rows, at equal distances, at which importances are measured."""

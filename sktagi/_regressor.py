@@ -635,7 +635,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         std : ndarray of shape (n_samples,) or (n_samples, n_targets)
             Standard deviation of the noise, in the units of y.
         """
-        return np.sqrt(self.predict_variance(X, X_std, X_cov)[1])
+        return self._as_std(np.sqrt(self.predict_variance(X, X_std, X_cov)[1]))
 
     def predict_quantiles(
         self,

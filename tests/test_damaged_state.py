@@ -4,6 +4,7 @@ import copy
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sktagi import TAGIClassifier, TAGIRegressor
@@ -14,6 +15,9 @@ X[::7, 1] = np.nan
 Y = X[:, 0] + 0.1 * RNG.normal(size=120)
 MODELS = {
     "kinds": lambda: TAGIRegressor(n_members=2, max_iter=3, random_state=0).fit(X, Y),
+    "table": lambda: TAGIRegressor(n_members=1, max_iter=2, random_state=0).fit(
+        pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0, "yes", "no")}), Y
+    ),
     "full": lambda: TAGIRegressor(
         (3,), covariance_type="full", n_members=1, max_iter=2, random_state=0
     ).fit(X, np.column_stack([Y, -Y])),
@@ -61,6 +65,9 @@ def read(kind, state):
 
 
 def predict(model):
+    if hasattr(model, "feature_names_in_"):
+        rows = pd.DataFrame({"a": [0.0, np.nan, 2.0], "b": 1.0, "c": ["yes", None, "other"]})
+        return np.array(model.predict(rows, return_std=True))
     if isinstance(model, TAGIClassifier):
         return np.array(model.predict_proba(X[:3], return_std=True))
     return np.array(model.predict(X[:3], return_std=True))
