@@ -144,7 +144,7 @@ class FittedAttributes:
             )
         mu = net.reported().layers[0].mu.mean(axis=0).astype(np.float64)
         x, y = self._scaling
-        coef = mu[:-1].T / x.scale
+        coef = mu[:-1].T / x.input_scale
         intercept = mu[-1] - coef @ x.mean
         if y is not None:
             coef = coef * y.scale[:, None]

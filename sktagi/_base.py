@@ -22,6 +22,8 @@ from ._convergence import warn_if_still_gaining
 from ._input import (
     RandomState,
     RawRows,
+    beyond_single,
+    bounded_weight,
     check_rng,
     check_weight,
     check_X_cov,
@@ -47,6 +49,7 @@ from .engine.fast import slices, threads_for_layers
 from .engine.full import check_size
 from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
+from .engine.keys import join_keys, row_keys
 from .engine.kinds import Kind, kinds_for
 from .engine.learning import Settings
 from .engine.memory import check_memory
@@ -74,6 +77,7 @@ FEW_COLUMNS = 256  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 10, 60
+MOST_COUNTED = 20_000  # rows, among which copies are looked for
 KEPT_ROWS = 64  # at which importances of features are measured
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
@@ -179,7 +183,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             data = self._without_outliers(data, stacklevel=5)
             self._score_shift = self._mean_log_slope(data)
             if not warm:
-                self._n_members = self._choose_n_members(_n_rows(data.weight))
+                self._n_members = self._choose_n_members(_n_rows(data, data.weight))
                 self._check_memory(data.X)
             rng = check_rng(self.random_state)
             member_rngs = self._member_rngs(rng)
@@ -197,7 +201,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             if warm:
                 net = self._net.copy()
                 if isinstance(net, Mixture):
-                    net = net.astype(self._learning_dtype(data.weight.sum(), self._dtype))
+                    net = net.astype(self._learning_dtype(_n_rows(data, data.weight), self._dtype))
                 if self.max_iter != 0:  # calibrated anew
                     net.calibration = net.noise_net = None
                 self._apply_settings(net, data.X.shape[1])
@@ -212,6 +216,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 )
             self._begin(net, self._empty_scaling(data), n_seen)
             self._see(data, used=order)
+            self._warn_of_rounding(before, stacklevel=5)
             net.outputs = self._model_in_units(net.outputs)
             if before is not None:
                 before.carry_over(net, self._scaling)
@@ -244,12 +249,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._begin(net, self._empty_scaling(data), 0)
                 self._set_history(History())
                 learned = self._see_stream(data, first)
+                self._warn_of_rounding(None, stacklevel=4)
                 self._keep_some_rows(data)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
                 before = self._scaling
                 learned = self._see_stream(data, first)
+                self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
             net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
@@ -356,6 +363,22 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self._scaling = self._scaling._replace(x=x_moments)
         return x_moments.without_outliers(X)
 
+    def _warn_of_rounding(self, before: Scaling | None, stacklevel: int) -> None:
+        """Warn of columns that vary by rounding only, and did not ``before``: they have no say."""
+        columns = self._scaling.x.is_rounding
+        if not columns.any():
+            return
+        if before is not None:
+            columns = columns & ~before.x.is_rounding
+        if columns.any():
+            names = ", ".join(np.array(self._table.encoded_names, dtype=object)[columns])
+            warnings.warn(
+                "Columns of X vary by no more than their numbers are rounded by, and are not used: "
+                f"{names}. Subtract an offset before they become floats: times as nanoseconds, for "
+                "example, as seconds since the first one.",
+                stacklevel=stacklevel,
+            )
+
     def _keep_some_rows(self, data: RawRows) -> None:
         """Keep a few rows, at equal distances, at which importances are measured."""
         self._some_rows = None
@@ -420,7 +443,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         learned = np.flatnonzero(weight)
         scaling = self._updated(self._empty_scaling(data), data, order)
         x = scaling.inputs(self._filled(data.X[learned], scaling), None, np.float64)[0]
-        n_rows, n_features = _n_rows(weight), data.X.shape[1]
+        n_rows, n_features = _n_rows(data, weight), data.X.shape[1]
         kinds = kinds_for(n_rows, n_features, is_sparse=sparse.issparse(x))
         encodings = [kind.encoding(x, weight[learned]) for kind in kinds]
         dtype = data.X.dtype
@@ -763,12 +786,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if first and sparse.issparse(X) and X.shape[1] <= FEW_COLUMNS:
             X = X.toarray()  # products with few columns are quicker than a look at each entry
         dtype = X.dtype if first else self._dtype
+        if first and self._scales_targets and beyond_single(y):
+            dtype = np.dtype(np.float64)  # of predictions
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
         weight = check_weight(sample_weight, X.shape[0])
         weight = self._with_class_weight(y, weight, incremental=incremental)
-        if not incremental:
-            weight = scaled_weight(weight)
+        weight = bounded_weight(weight) if incremental else scaled_weight(weight)
         if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y", weight)
         return X, y, weight
@@ -916,9 +940,19 @@ def _all_layers(net: Network | Mixture) -> list[Any]:
     return [layer for network in net.networks for layer in network.layers]
 
 
-def _n_rows(weight: np.ndarray) -> float:
-    """Return the number of rows; heavy ones count as several, a few huge ones not as many."""
-    return min(float(weight.sum()), 2.0 * np.count_nonzero(weight))
+def _n_rows(data: RawRows, weight: np.ndarray) -> float:
+    """Return the number of rows; heavy ones count as several, a few huge ones not as many.
+
+    Copies of a row are a row of more weight.
+    """
+    there = np.flatnonzero(weight)
+    n_distinct = len(there)
+    if n_distinct <= MOST_COUNTED:  # for more nothing depends on it
+        keys = row_keys(data.X[there])
+        for column in np.atleast_2d(data.y[there].T):
+            keys = join_keys(keys, column)
+        n_distinct = len(np.unique(keys))
+    return min(float(weight.sum()), 2.0 * n_distinct)
 
 
 def _weight_of_used(weight: np.ndarray, used: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._base import BaseTAGI
-from ._input import MatrixLike, RandomState, check_weight, refuse_unknown, unknown_places
+from ._input import MatrixLike, RandomState, refuse_unknown, score_weight, unknown_places
 from ._labels import as_labels, class_numbers, distinct_labels
 from ._user_split import UserSplit
 from .engine.calibration import Places
@@ -705,7 +705,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             labels = column_or_1d(as_labels(y))
             check_consistent_length(predicted, labels)
             right = predicted == class_numbers(labels, self.classes_, refuse=False)
-        return float(np.average(right, weights=check_weight(sample_weight, len(labels))))
+        return float(np.average(right, weights=score_weight(sample_weight, len(labels))))
 
     def log_likelihood(
         self,
@@ -750,7 +750,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             labels = column_or_1d(as_labels(y))
             check_consistent_length(log_proba, labels)
             chosen = log_proba[np.arange(len(labels)), class_numbers(labels, self.classes_)]
-        return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
+        return float(np.average(chosen, weights=score_weight(sample_weight, len(labels))))
 
     @property
     def sigma_v_(self) -> float:

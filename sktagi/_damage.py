@@ -57,13 +57,15 @@ def check_fields(value: Any) -> None:
 
 def check_state(state: dict[str, Any]) -> None:
     """Refuse attributes of a fitted estimator that are missing, or do not fit together."""
-    if not any(name in state for name in _ATTRIBUTES):
-        return  # not fitted
+    if "_net" not in state:
+        return  # not fitted, or not yet
     for name, types in _ATTRIBUTES.items():
         _require(name in state, f"{name} is missing")
         _require_type(state[name], types, name)
     np.dtype(state["_dtype"])
     net, scaling, n_features = state["_net"], state["_scaling"], state["n_features_in_"]
+    if "feature_names_in_" in state:
+        _shaped(state["feature_names_in_"], "feature_names_in_", (n_features,))
     columns = state.get("_columns")
     n_inputs = n_features
     if columns is not None:
@@ -151,19 +153,24 @@ def _check_columns(columns: Columns, n_features: int) -> None:
         values = getattr(columns, name)
         _require_type(values, (list, np.ndarray), f"{name} of columns")
         _require(len(values) == n_features, f"{name} of columns is not {n_features} long")
-    for name, kind in (("levels", list), ("slot_names", list), ("slots", np.ndarray)):
+    for name, kind in (("levels", list), ("slot_names", list), ("slots", np.ndarray),
+                       ("shares", np.ndarray)):  # fmt: skip
         for value in getattr(columns, name):
             _require(value is None or isinstance(value, kind), f"{name} of columns is wrong")
+            texts = value if isinstance(value, list) else []
+            _require(all(isinstance(a, str) for a in texts), f"{name} of columns is wrong")
     missing, gaussian = columns.missing_columns, columns.gaussian
     there = missing.ndim == 1 and set(missing.tolist()) <= set(range(n_features))
     _require(there, "missing_columns is wrong")
-    for shares, slots in zip(columns.shares, columns.slots, strict=True):
+    of_columns = zip(columns.shares, columns.slots, columns.levels, strict=True)
+    for shares, slots, levels in of_columns:
         if slots is not None:
+            _require(levels is not None, "levels of columns are wrong")
             n_slots = 0 if shares is None else len(shares)
             _require(slots.ndim == 1 and slots.max() < n_slots, "slots of columns are wrong")
     if gaussian is not None:
         _require_type(gaussian, (JointGaussian,), "distribution of columns")
-        n = columns.slots.count(None)
+        n = sum(slots is None for slots in columns.slots)
         for values, shape in ((gaussian.mean, (n,)), (gaussian.scale, (n,)),
                               (gaussian.correlation, (n, n))):  # fmt: skip
             _shaped(values, "distribution of columns", shape)
@@ -173,7 +180,8 @@ def _positive(values: Any) -> bool:
     return bool((np.isfinite(values) & np.greater(values, 0)).all())
 
 
-def _shaped(values: np.ndarray, name: str, *shapes: tuple[int, ...]) -> None:
+def _shaped(values: Any, name: str, *shapes: tuple[int, ...]) -> None:
+    _require_type(values, (np.ndarray,), name)
     _require(values.shape in shapes, f"{name} has the shape {values.shape}, not {shapes[0]}")
 
 

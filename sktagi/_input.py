@@ -18,12 +18,17 @@ from .engine.inputs import InputErrors
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 
 SHOWN_ROWS = 5  # in an error
+WEIGHT_RANGE = (1e-12, 1e12)  # of rows that are learned
+LARGEST_SINGLE = 1e25  # target whose error in single precision may be a millionth of it
+LEAST_IN_MEAN = 1e-150  # weight of a row in a mean, over the largest
 FEW = 4096  # numbers, beyond which the checks of scikit-learn cost little beside learning them
 
 __all__ = [
     "MatrixLike",
     "RandomState",
     "RawRows",
+    "beyond_single",
+    "bounded_weight",
     "check_X_cov",
     "check_X_std",
     "check_count",
@@ -38,6 +43,7 @@ __all__ = [
     "refuse_rows_without_targets",
     "refuse_unknown",
     "scaled_weight",
+    "score_weight",
     "unknown_places",
     "weight_scale",
 ]
@@ -154,6 +160,12 @@ def _shown(rows: np.ndarray) -> str:
     return ", ".join(map(str, rows[:SHOWN_ROWS])) + (", ..." if len(rows) > SHOWN_ROWS else "")
 
 
+def beyond_single(y: np.ndarray) -> bool:
+    """Tell whether targets are so large or small that predictions need double precision."""
+    largest = np.abs(y[np.isfinite(y)]).max(initial=0)
+    return bool(largest > LARGEST_SINGLE or 0 < largest < 1 / LARGEST_SINGLE)
+
+
 def missing_targets(y: Any) -> np.ndarray | None:
     """Return a table of several targets as float64 if some are NaN; None otherwise."""
     if sparse.issparse(y):
@@ -208,6 +220,22 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
     return weight
 
 
+def score_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> np.ndarray:
+    """Return weights of rows in a mean, the largest one: their common size does not matter."""
+    weight = check_weight(sample_weight, n_rows, name)
+    relative = weight / weight.max()  # sums of large ones overflow, of small ones they vanish
+    return np.where(weight > 0, np.maximum(relative, LEAST_IN_MEAN), 0)
+
+
+def bounded_weight(weight: np.ndarray) -> np.ndarray:
+    """Return weights to learn with, the positive ones in a range that single precision can square.
+
+    Beyond it a row is known exactly, or not at all.
+    """
+    low, high = WEIGHT_RANGE
+    return np.where(weight > 0, np.clip(weight, low, high), 0)
+
+
 def weight_scale(smallest: float, mean: float) -> float:
     """Return what ``fit`` divides weights by, so that their common size does not matter.
 
@@ -219,11 +247,11 @@ def weight_scale(smallest: float, mean: float) -> float:
 
 
 def scaled_weight(weight: np.ndarray) -> np.ndarray:
-    """Return weights without their common size."""
+    """Return weights without their common size, in a range that can be learned with."""
     positive = weight[weight > 0]
     largest = positive.max()  # the sum of the weights may overflow, or lose their digits
     mean = largest * np.mean(positive / largest)
-    return weight / weight_scale(positive.min(), mean)
+    return bounded_weight(weight / weight_scale(positive.min(), mean))
 
 
 def check_X_std(X_std: Any, X: Any, names: Any = None) -> InputErrors | None:

@@ -20,10 +20,10 @@ from ._input import (
     check_probabilities,
     check_rng,
     check_targets,
-    check_weight,
     is_plain,
     missing_targets,
     refuse_unknown,
+    score_weight,
 )
 from ._target_transform import (
     TargetMap,
@@ -555,10 +555,10 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
         if self._transforms:
             dist = self._distribution(mean, epistemic + aleatoric)
-            moments = self._as_floats(dist.mean()), self._as_floats(dist.std())
+            moments = self._as_floats(dist.mean()), self._as_std(dist.std())
             return moments if return_std else moments[0]
         if return_std:
-            return mean, np.sqrt(epistemic + aleatoric).astype(mean.dtype)
+            return mean, self._as_std(np.sqrt(epistemic + aleatoric))
         return mean
 
     def predict_dist(
@@ -626,7 +626,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             var = epistemic + aleatoric
             factor = self._distribution(mean, var).var() / var
             epistemic, aleatoric = epistemic * factor, aleatoric * factor
-        return self._as_floats(epistemic), self._as_floats(aleatoric)
+        return epistemic, np.array(aleatoric)
 
     def predict_noise_std(
         self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
@@ -654,7 +654,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         std : ndarray of shape (n_samples,) or (n_samples, n_targets)
             Standard deviation of the noise, in the units of y.
         """
-        return np.sqrt(self.predict_variance(X, X_std, X_cov)[1])
+        return self._as_std(np.sqrt(self.predict_variance(X, X_std, X_cov)[1]))
 
     def predict_quantiles(
         self,
@@ -819,7 +819,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         dist = self.predict_dist(X, X_std, X_cov)
         check_consistent_length(y if np.ndim(y) else np.atleast_1d(y), dist)
-        weight = check_weight(sample_weight, len(dist))
+        weight = score_weight(sample_weight, len(dist))
         values = check_targets(y, "y", weight)
         if values.size != np.prod(dist.shape):
             raise ValueError(f"y has shape {values.shape}, predictions have shape {dist.shape}.")
@@ -849,8 +849,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         mean = self.predict(X)
         if missing_targets(y) is None:
-            return float(r2_score(y, mean, sample_weight=sample_weight))
-        weight = check_weight(sample_weight, len(mean))
+            weight = None if sample_weight is None else score_weight(sample_weight, len(mean))
+            return float(r2_score(y, mean, sample_weight=weight))
+        weight = score_weight(sample_weight, len(mean))
         if np.shape(y) != mean.shape:
             raise ValueError(f"y has shape {np.shape(y)}, predictions have shape {mean.shape}.")
         values = check_targets(y, "y", weight)
@@ -971,13 +972,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         largest = np.finfo(dtype).max
         return np.clip(values, -largest, largest).astype(dtype)
 
+    def _as_std(self, values: np.ndarray) -> np.ndarray:
+        """Return standard deviations in the network's precision: positive and finite."""
+        return self._as_floats(np.maximum(values, np.finfo(self._dtype).tiny))
+
     def _predictive(
         self, X: Any, X_std: Any, X_cov: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return mean, variance of the network and variance of the noise, in original units."""
         X = self._validate_X(X)
         blocks = self._moments_of(X, self._check_errors(X_std, X_cov, X))
-        scaling, dtype = self._scaling, np.dtype(self._dtype)
+        scaling = self._scaling
         means, variances = [], []
         for mu_z, var_z in blocks:
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
@@ -985,7 +990,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             moments = scaling.original(mu_z.mean(axis=0), var)
             means.append(moments[0].T)
             variances.append(moments[1].T)
-        mean, epistemic = np.concatenate(means).astype(dtype), np.concatenate(variances)
+        mean, epistemic = self._as_floats(np.concatenate(means)), np.concatenate(variances)
         noise_var = self._net.reported_noise.mean(axis=0)
         noise_var = scaling.original(np.zeros_like(noise_var), noise_var)[1]  # (n_targets, 1)
         aleatoric = (noise_var * self._noise_ratio(X)).T

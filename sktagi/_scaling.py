@@ -129,6 +129,19 @@ class Moments:
         return np.where(self._constant, 1.0, np.maximum(self._spread, self.floor))
 
     @cached_property
+    def input_scale(self) -> np.ndarray:
+        """The scale of features: infinite for columns that vary by rounding only, which enter as 0.
+
+        In double precision, nanoseconds since 1970 are multiples of 256.
+        """
+        return np.where(self.is_rounding, np.inf, self.scale)
+
+    @cached_property
+    def is_rounding(self) -> np.ndarray:
+        """Which columns vary by no more than what numbers of their size are rounded by."""
+        return self._constant & (self.deviation > 0)
+
+    @cached_property
     def _spread(self) -> np.ndarray:
         return np.sqrt(self.deviation / np.maximum(self.weight, TINY))
 
@@ -197,15 +210,18 @@ class Moments:
     def _at(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
         return self.mean + n_spreads * self.scale * np.sign(values - self.mean)
 
-    def standardise(self, values: np.ndarray, out: np.ndarray) -> np.ndarray:
+    def standardise(
+        self, values: np.ndarray, out: np.ndarray, scale: np.ndarray | None = None
+    ) -> np.ndarray:
         """Write standardised values into ``out``; without statistics, the values themselves."""
         values = self._within(values, self.bound)
+        scale = self.scale if scale is None else scale
         # In float64 before it is rounded: a large mean does not swallow the spread.
         if out.dtype.itemsize < values.dtype.itemsize:  # units may be beyond single precision
-            np.divide(values - self.mean, self.scale, out=out, casting="same_kind")
+            np.divide(values - self.mean, scale, out=out, casting="same_kind")
             return out
         np.subtract(values, self.mean, out=out, casting="same_kind")
-        np.divide(out, self.scale, out=out, casting="same_kind")
+        np.divide(out, scale, out=out, casting="same_kind")
         return out
 
 
@@ -287,19 +303,19 @@ class Scaling(NamedTuple):
             X = X.toarray()
         x: Any
         if sparse.issparse(X):
-            scaled = X.multiply(1 / self.x.scale).astype(dtype)
+            scaled = X.multiply(1 / self.x.input_scale).astype(dtype)
             x = sparse.hstack([scaled, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
             x.sum_duplicates()
         else:
             x = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
-            self.x.standardise(X, x[:, :-1])
+            self.x.standardise(X, x[:, :-1], self.x.input_scale)
             x[:, -1] = 1
         if errors is None:
             return x, None
         if isinstance(x, np.ndarray):
             errors = errors.to_dense()
         name = "X_cov" if errors.are_covariances else "X_std"
-        errors = errors.scaled(self.x.scale, dtype)
+        errors = errors.scaled(self.x.input_scale, dtype)
         if not errors.is_finite():
             raise ValueError(f"{name} is too large: a variance is not a finite {dtype} number.")
         return x, errors

@@ -580,7 +580,8 @@ def test_the_floating_type_is_kept(estimator, dtype, make_sparse):
     if estimator is TAGIClassifier:
         arrays += [model.predict_log_proba(X_in)]
     else:
-        arrays += [model.predict_interval(X_in), *model.predict_variance(X_in)]
+        arrays += [model.predict_interval(X_in), model.predict_noise_std(X_in)]
+        assert {a.dtype for a in model.predict_variance(X_in)} == {np.dtype(np.float64)}
         arrays += [model.predict_quantiles(X_in, [0.1])]
     assert {a.dtype for a in arrays} == {np.dtype(dtype)}
 

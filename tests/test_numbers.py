@@ -291,3 +291,33 @@ def test_extreme_priors(gain):
     model = TAGIRegressor(weight_gain=gain, bias_variance=gain, max_iter=3, n_members=1,
                           random_state=0).fit(X, X[:, 0])  # fmt: skip
     assert_sound_regression(model, X)
+
+
+@pytest.mark.parametrize("y_scale", [1e-120, 1e-50, 1e-25, 1e-12, 1e12, 1e21, 1e50, 1e120])
+@pytest.mark.parametrize("way", ["fit", "stream", "auto"])
+def test_targets_of_any_size_beside_features_in_single_precision(y_scale, way):
+    """Variances are squares: those of 1e-25 or 1e21 are beyond float32."""
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float32})
+    sizes = "auto" if way == "auto" else (5,)
+
+    def learned(y):
+        model = TAGIRegressor(sizes, max_iter=2, n_members=2, random_state=0)
+        return model.partial_fit(X, y) if way == "stream" else model.fit(X, y)
+
+    plain, model = learned(y), learned(y * y_scale)
+    assert_sound_regression(model, X)
+    for expected, found in zip(plain.predict_variance(X), model.predict_variance(X), strict=True):
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected * y_scale**2, rtol=1e-2)
+    for method in ("predict_noise_std", "predict_interval", "predict"):
+        found = getattr(model, method)(X)
+        np.testing.assert_allclose(found / y_scale, getattr(plain, method)(X), rtol=0.01, atol=1e-3)
+    assert model.score(X, y * y_scale) == pytest.approx(plain.score(X, y), abs=1e-3)
+
+
+def test_a_stream_that_outgrows_single_precision_stays_sound():
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float32})
+    model = TAGIRegressor((5,), n_members=2, random_state=0).partial_fit(X, y)
+    for y_scale in (1e20, 1e-60):
+        model.partial_fit(X, y * y_scale)
+        assert_sound_regression(model, X)

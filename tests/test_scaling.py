@@ -1,8 +1,10 @@
 """Running statistics, and networks that say the same when these change."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sktagi import TAGIClassifier, TAGIRegressor
@@ -275,3 +277,89 @@ def test_warm_fit_on_other_rows_keeps_the_function():
     model.set_params(max_iter=0).fit(2 * X + 50, 3 * y + 7)
     np.testing.assert_allclose(model.predict(X), before, atol=1e-9)
     assert model._scaling.x.mean[0] > 200
+
+
+# Columns that vary by rounding only
+
+
+OFFSETS = [1e18, -1.7e18, 1e15, 1e100]
+
+
+def rounded(offset, n=200, seed=0):
+    """Numbers of this size that differ in their last bits."""
+    steps = np.random.default_rng(seed).integers(0, 4, size=n)
+    return offset + steps * np.spacing(abs(offset))
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("way", ["fit", "auto", "stream", "full", "float32"])
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+def test_a_column_that_varies_by_rounding_is_as_if_it_were_constant(estimator, way, offset):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=200)
+    first = {}
+    if estimator is TAGIClassifier:
+        y, first = y > 0, {"classes": [False, True]}
+    if way == "float32":
+        X, offset = X.astype(np.float32), 2.0**20
+    X[:, 1] = offset
+    noisy = X.copy()
+    noisy[:, 1] = rounded(offset)
+    params = {"hidden_layer_sizes": "auto" if way == "auto" else (4,), "n_members": 2}
+    params["covariance_type"] = "full" if way == "full" else "diag"
+    exact, found = (estimator(**params, max_iter=3, random_state=0) for _ in range(2))
+    for model, rows in ((exact, X), (found, noisy)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if way == "stream":
+                model.partial_fit(rows[:90], y[:90], **first).partial_fit(rows[90:], y[90:])
+            else:
+                model.fit(rows, y)
+    if way == "float32":  # the bits of this type are not rounding
+        assert not found._scaling.x.is_rounding.any()
+        return
+    spread = "predict" if estimator is TAGIRegressor else "predict_proba"
+    expected = getattr(exact, spread)(X, return_std=True)
+    np.testing.assert_allclose(getattr(found, spread)(noisy, return_std=True), expected, rtol=1e-6)
+    later = noisy.copy()
+    later[:, 1] += 1e6 * np.spacing(abs(offset))
+    np.testing.assert_allclose(getattr(found, spread)(later, return_std=True), expected, rtol=1e-6)
+
+
+def test_a_column_that_varies_by_rounding_is_named_once_and_its_errors_do_not_count():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "time": rounded(1.7e18)})
+    y = X["a"].to_numpy()
+    model = TAGIRegressor((), n_members=1, random_state=0)
+    with pytest.warns(
+        UserWarning, match=r"rounded by, and are not used: time\. Subtract"
+    ) as caught:
+        model.fit(X, y)
+    assert [w.filename for w in caught] == [__file__]
+    assert model.coef_[1] == 0
+    np.testing.assert_array_equal(
+        model.predict(X, return_std=True, X_std=[0.0, 1e5]), model.predict(X, return_std=True)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X, y)
+    stream = TAGIRegressor((), n_members=1, random_state=0)
+    with pytest.warns(UserWarning, match="time") as caught:
+        stream.partial_fit(X, y)
+    assert [w.filename for w in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.partial_fit(X, y)
+
+
+def test_a_column_with_a_large_offset_that_varies_is_used():
+    """Seconds apart, as nanoseconds since 1970; and a second apart in all."""
+    for step in (1e9, 1e7):
+        X = 1.7e18 + step * np.arange(100.0)[:, None]
+        y = np.sin(np.arange(100) / 20)
+        model = TAGIRegressor(random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X, y)
+        assert model.score(X, y) > 0.99

@@ -1,11 +1,15 @@
 """The common size of weights does not matter to fit; in a stream a weight of two is a row twice."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers import DTYPES, rtol
 
 from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi._base import _n_rows
 from sktagi._input import scaled_weight
+from sktagi.metrics import gaussian_crps, gaussian_log_likelihood, interval_coverage
 
 SIZES = [100.0, 1e-3, 1e150, 1e-150]
 COEF = [1.0, 2.0, -1.0, 0.5, 0.0]
@@ -106,3 +110,100 @@ def test_a_stream_takes_weights_as_they_are(estimator):
     np.testing.assert_allclose(weighted.coef_vars_[0], copies.coef_vars_[0], rtol=1e-8)
     plain = quick(estimator, **params).partial_fit(X, y, **classes)
     assert (weighted.coef_vars_[0] != plain.coef_vars_[0]).any()
+
+
+SMALL = {"batch_size": 1000, "shuffle": False, "n_members": 2, "max_iter": 6, "random_state": 0}
+
+
+def with_counts(n, seed, most):
+    X, y = make_data(n, seed)
+    counts = np.random.default_rng(seed).integers(1, most + 1, size=n)
+    counts[0] = 1
+    copies = np.repeat(np.arange(n), counts)
+    return X, y, counts, copies
+
+
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+@pytest.mark.parametrize("sizes", ["auto", (5,)])
+@pytest.mark.parametrize(("n", "most"), [(20, 2), (60, 3), (110, 2), (110, 5), (150, 2)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_row_of_weight_two_is_the_row_twice_also_where_rows_are_held_out(
+    estimator, sizes, n, most, seed
+):
+    """In one batch; the noise network learns each distinct row once, too."""
+    X, y, counts, copies = with_counts(n, seed, most)
+    y = y if estimator is TAGIRegressor else np.digitize(y, [-1, 1])
+    weighted = estimator(sizes, **SMALL).fit(X, y, sample_weight=counts)
+    repeated = estimator(sizes, **SMALL).fit(X[copies], y[copies])
+    np.testing.assert_allclose(weighted.sigma_v_, repeated.sigma_v_, rtol=1e-6)
+    spread = "predict" if estimator is TAGIRegressor else "predict_proba"
+    found = getattr(weighted, spread)(X, return_std=True)
+    expected = getattr(repeated, spread)(X, return_std=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+
+
+def rows_of(model, X, y, weight=None):
+    return model._validate_rows(X, y, weight, None, None, first=True)
+
+
+@pytest.mark.parametrize("most", [2, 3, 5])
+def test_members_kinds_and_precision_depend_on_copies_as_on_weights(most):
+    """At all numbers of rows at which something changes."""
+    for n in (190, 200, 340, 500):
+        X, y, counts, copies = with_counts(n, 0, most)
+        params = {"max_iter": 1, "random_state": 0}
+        weighted = TAGIRegressor(**params).fit(X, y, sample_weight=counts)
+        repeated = TAGIRegressor(**params).fit(X[copies], y[copies])
+        assert weighted._n_members == repeated._n_members
+        once, twice = rows_of(weighted, X, y, counts), rows_of(repeated, X[copies], y[copies])
+        assert _n_rows(once, once.weight) == _n_rows(twice, twice.weight)
+
+
+ABSURD = [1e-320, 1e-300, 1e-150, 1e-60, 1e-40, 1e40, 1e60, 1e150, 1e300]
+
+
+def absurd_weights(size):
+    spread = size ** np.random.default_rng(0).uniform(size=60)
+    one, others = np.ones(60), np.full(60, size)
+    one[3], others[3] = size, 1
+    return [np.full(60, size), one, others, spread, np.where(np.arange(60) % 2, size, 1 / size)]
+
+
+@pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
+@pytest.mark.parametrize("size", [a for a in ABSURD if a != 1e-320])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("way", ["fit", "auto", "full", "stream", "fit and stream"])
+def test_weights_of_any_size_give_sound_numbers_without_a_warning(estimator, size, dtype, way):
+    X, y = make_data(60)
+    X = X[:, :3].astype(dtype)
+    y = y if estimator is TAGIRegressor else y > 0
+    first = {} if estimator is TAGIRegressor else {"classes": [False, True]}
+    params = {"hidden_layer_sizes": "auto" if way == "auto" else (4,), "max_iter": 2}
+    params["covariance_type"] = "full" if way == "full" else "diag"
+    for weight in absurd_weights(size):
+        model = quick(estimator, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if way == "stream":
+                model.partial_fit(X, y, sample_weight=weight, **first)
+            else:
+                model.fit(X, y, sample_weight=None if way == "fit and stream" else weight)
+            if "stream" in way:
+                model.partial_fit(X, y, sample_weight=weight)
+            spread = "predict" if estimator is TAGIRegressor else "predict_proba"
+            mean, std = getattr(model, spread)(X, return_std=True)
+            scores = model.score(X, y, weight), model.log_likelihood(X, y, weight)
+        assert np.isfinite(mean).all()
+        assert np.isfinite(std).all()
+        assert (std >= 0).all() if first else (std > 0).all()  # a probability may be exactly 0
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("metric", [gaussian_log_likelihood, gaussian_crps, interval_coverage])
+@pytest.mark.parametrize("size", ABSURD)
+def test_the_common_size_of_weights_does_not_matter_to_scores(metric, size):
+    rng = np.random.default_rng(0)
+    y, mean, std, weight = rng.normal(size=(4, 30)) ** 2 + 1
+    expected = metric(y, mean, std, sample_weight=np.ones(30) if size < 1e-300 else weight)
+    found = metric(y, mean, std, sample_weight=size * (np.ones(30) if size < 1e-300 else weight))
+    assert found == pytest.approx(expected, rel=1e-9)

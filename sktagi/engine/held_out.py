@@ -105,8 +105,9 @@ def predict_held_out(
     n_holders = np.count_nonzero(holds, axis=0)[0]
     mean, spread, spread_of_others = _spreads(net, held, holds)
     is_gaussian = isinstance(net.outputs, Gaussian)
-    keys = _keys(held) if groups is None else groups[numbers]
-    return HeldOut(
+    copies = _keys(held)
+    keys = copies if groups is None else groups[numbers]
+    found = HeldOut(
         held.x,
         held.y.astype(np.float64).T - mean if is_gaussian else np.full_like(mean, np.nan),
         _tempered_variances(net, data, validation, places, temperatures) / n_holders,
@@ -122,6 +123,22 @@ def predict_held_out(
         mean=None if is_gaussian else mean,
         y=None if is_gaussian else held.y,
     )
+    if held.errors is not None:  # of copies, too, they may differ
+        return found
+    holders = np.unique(holds[:, 0], axis=1, return_inverse=True)[1].reshape(-1)
+    for same in (holders,) if groups is None else (holders, keys):
+        copies = join_keys(copies, same)
+    return _joined_copies(found, copies)
+
+
+def _joined_copies(held: HeldOut, keys: np.ndarray) -> HeldOut:
+    """Return the rows with one in the place of those that have equal ``keys``, of their weight."""
+    _, first, row = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return held
+    order = np.argsort(first)  # as they come
+    weight = np.bincount(row, held.weight)
+    return held.take(first[order])._replace(weight=weight[order])
 
 
 def _spreads(net: Network | Mixture, held: Rows, holds: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 from sklearn.utils import check_array, check_consistent_length
 
-from .._input import check_probabilities, check_targets, check_weight
+from .._input import check_probabilities, check_targets, score_weight
 from ..engine.observations import log_density_of_std
 
 __all__ = [
@@ -181,7 +181,7 @@ def _beside(y_true: ArrayLike, dist: Distribution, sample_weight: ArrayLike | No
     shape = np.shape(dist.mean()) or given
     if shape[0] != given[0] or np.prod(shape) != np.prod(given):
         raise ValueError(f"y_true and dist must have the same shape; got {given} and {shape}.")
-    weight = check_weight(sample_weight, shape[0])
+    weight = score_weight(sample_weight, shape[0])
     y = check_targets(y_true, "y_true", weight)
     if isinstance(dist, FROZEN) and isinstance(dist.dist, type(norm)):  # known in closed form
         dist = Gaussian(np.asarray(dist.mean()), np.asarray(dist.std()))
@@ -217,7 +217,7 @@ def check_arrays(
         for name, values in zip(names, (first, second), strict=True)
     )
     check_consistent_length(_at_least_1d(y_true), one, two)
-    weight = check_weight(sample_weight, len(one))
+    weight = score_weight(sample_weight, len(one))
     y = check_targets(y_true, "y_true", weight)
     if one.shape != two.shape or y.size != one.size:
         raise ValueError(
@@ -241,7 +241,7 @@ def check_quantiles(
         input_name="predicted quantiles",
     )  # fmt: skip
     check_consistent_length(_at_least_1d(y_true), values)
-    weight = check_weight(sample_weight, len(values))
+    weight = score_weight(sample_weight, len(values))
     y = check_targets(y_true, "y_true", weight)
     targets = y.reshape(len(y), -1)
     wanted = (*targets.shape, len(levels))

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._any_estimator import fitted_part, last_step, predict_dist
-from .._input import MatrixLike, check_weight
+from .._input import MatrixLike, score_weight
 from .._labels import as_labels, class_numbers
 from ._calibration import calibration_error
 from ._intervals import interval_score
@@ -156,7 +156,7 @@ class LogLikelihoodScorer(_Scorer):
             # Trees and nearest neighbours predict probabilities of zero. Without a bound, as in
             # log_loss, one such row would decide the score alone.
             chosen = np.maximum(chosen, np.log(np.finfo(chosen.dtype).eps))
-        return float(np.average(chosen, weights=check_weight(sample_weight, len(labels))))
+        return float(np.average(chosen, weights=score_weight(sample_weight, len(labels))))
 
     def _score_dist(
         self, y: ArrayLike, dist: Distribution, sample_weight: ArrayLike | None

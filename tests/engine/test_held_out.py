@@ -69,7 +69,7 @@ def test_errors_spreads_and_variances_are_those_of_a_loop_over_rows_and_members(
     assert len(set(held.n_holders)) > 2
 
 
-def test_copies_of_a_row_count_once_and_have_equal_keys():
+def test_copies_of_a_row_are_one_row_of_their_weight():
     net, data, validation = made()
     copies = data.take(np.tile(np.arange(40), 2))
     twice = predict_held_out(
@@ -77,12 +77,30 @@ def test_copies_of_a_row_count_once_and_have_equal_keys():
     )
     once = predict_held_out(net, data, validation, SOME_TEMPERATURES)
     np.testing.assert_array_equal(twice.counts, once.counts)
-    np.testing.assert_array_equal(twice.keys, np.tile(once.keys, 2))
+    np.testing.assert_array_equal(twice.keys, once.keys)
+    np.testing.assert_allclose(twice.weight, 2 * once.weight)
+    for name in ("error", "var_z", "holder", "n_holders", "spread", "spread_of_others"):
+        np.testing.assert_allclose(getattr(twice, name), getattr(once, name), rtol=1e-12)
+    np.testing.assert_array_equal(twice.x, once.x)
     assert len(np.unique(once.keys)) == len(once.keys)
     other_target = data._replace(y=data.y + 1)
     keys = predict_held_out(net, other_target, validation, SOME_TEMPERATURES).keys
     known = ~np.isnan(once.error).all(axis=0)
     assert not np.isin(keys[known], once.keys).any()
+
+
+def test_copies_that_others_hold_out_or_of_other_groups_are_rows_of_their_own():
+    net, data, validation = made()
+    copies = data.take(np.tile(np.arange(40), 2))
+    n_rows = len(predict_held_out(net, data, validation, SOME_TEMPERATURES).keys)
+    both = [np.concatenate([v, v + 40]) for v in validation]
+    others = [*validation[:-1], validation[-1] + 40]  # only the last member holds out copies
+    held = predict_held_out(net, copies, others, SOME_TEMPERATURES)
+    assert len(held.keys) == len(np.unique(np.concatenate(others)))
+    groups = np.arange(80)
+    assert len(predict_held_out(net, copies, both, SOME_TEMPERATURES, groups).keys) == 2 * n_rows
+    same = np.tile(np.arange(40), 2)
+    assert len(predict_held_out(net, copies, both, SOME_TEMPERATURES, same).keys) == n_rows
 
 
 def test_rows_of_a_group_count_once_and_have_equal_keys():
