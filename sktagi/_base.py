@@ -78,7 +78,7 @@ MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 10, 60
 MOST_COUNTED = 20_000  # rows, among which copies are looked for
-KEPT_ROWS = 64  # at which importances of features are measured
+KEPT_ROWS = 256  # at which importances of features are measured
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
 
@@ -380,11 +380,12 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
 
     def _keep_some_rows(self, data: RawRows) -> None:
-        """Keep a few rows, at equal distances, at which importances are measured."""
+        """Keep a few rows, at which importances are measured."""
         self._some_rows = None
         if not sparse.issparse(data.X):
-            step = -(-data.n_to_learn // KEPT_ROWS)
-            self._some_rows = self._filled(data.X[: data.n_to_learn : step], self._scaling)
+            n = data.n_to_learn
+            some = np.random.default_rng(0).permutation(n)[:KEPT_ROWS]
+            self._some_rows = self._filled(data.X[some], self._scaling)
 
     def _accept(self, net: Network | Mixture) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["gross_outliers"]
+__all__ = ["beyond_a_gap", "gross_outliers"]
 
 FEWEST_ROWS = 20  # fewer tell no outliers
 QUANTILES = np.array([0.1, 0.5, 0.9])
@@ -33,27 +33,49 @@ def gross_outliers(X: Any, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     for values, found in zip(y.T, gross.T, strict=True):
         known = np.flatnonzero(~np.isnan(values))
         if len(known) >= FEWEST_ROWS:
-            far = known[_beyond_a_gap(values[known], weight[known])]
+            far = known[beyond_a_gap(values[known], weight[known])[0]]
             if len(far) and not _are_predictable(X, far, known):
                 found[far] = True
     return gross
 
 
-def _beyond_a_gap(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the numbers of values that are far from all others."""
+def beyond_a_gap(
+    values: np.ndarray, weight: np.ndarray, far: float = FAR, rare: float = RARE
+) -> tuple[np.ndarray, float, float, float]:
+    """Return the numbers of values that are far from all others, the median and the spread.
+
+    At last, how many spreads the others lie from the median at most. The spread is that of the
+    central 80 % of the values; of those unlike the median if that is most of them.
+    """
+    nothing = np.empty(0, dtype=int)
     order = np.argsort(values, kind="stable")
-    share = np.cumsum(weight[order])
-    low, median, high = values[order[np.searchsorted(share, share[-1] * QUANTILES)]]
-    distance = np.abs(values - median) * (WIDTH / (high - low)) if high > low else np.zeros(1)
-    if distance.max() <= FAR:
-        return np.empty(0, dtype=int)
+    low, median, high = _quantiles(values[order], weight[order])
+    if not high > low:
+        unlike = order[values[order] != median]
+        if len(unlike) < FEWEST_ROWS:
+            return nothing, median, 0.0, 0.0
+        low, _, high = _quantiles(values[unlike], weight[unlike])
+    spread = (high - low) / WIDTH
+    if not spread > 0:
+        return nothing, median, 0.0, 0.0
+    distance = np.abs(values - median) / spread
+    if distance.max() <= far:
+        return nothing, median, spread, distance.max()
     order = np.argsort(distance, kind="stable")
     distance = distance[order]
     left = 1 - np.cumsum(weight[order]) / weight.sum()  # share beyond each
     ratio = distance[1:] / np.maximum(distance[:-1], 1)
-    ratio[(distance[1:] <= FAR) | (left[:-1] > RARE)] = 0
+    ratio[(distance[1:] <= far) | (left[:-1] > rare)] = 0
     widest = int(ratio.argmax())
-    return order[widest + 1 :] if ratio[widest] >= GAP else np.empty(0, dtype=int)
+    if ratio[widest] < GAP:
+        return nothing, median, spread, distance[-1]
+    return order[widest + 1 :], median, spread, distance[widest]
+
+
+def _quantiles(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return quantiles of sorted values."""
+    share = np.cumsum(weight)
+    return values[np.searchsorted(share, share[-1] * QUANTILES)]
 
 
 def _are_predictable(X: Any, far: np.ndarray, known: np.ndarray) -> bool:

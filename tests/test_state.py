@@ -145,7 +145,7 @@ def test_plain_values_there_and_back(kind):
     """All that there is of a state, calibrated and with targets that were not observed."""
     model = fitted(kind)
     state = model.__getstate__()
-    assert state["_state_version"] == STATE_VERSION == 4
+    assert state["_state_version"] == STATE_VERSION == 5
     assert state["_saved_by"] == __version__
     restored = from_plain(state, "model")
     assert set(restored) == set(vars(model))

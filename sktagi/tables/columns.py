@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._outliers import beyond_a_gap
 from ..engine.fast import has_nan
 from ..engine.inputs import InputErrors
-from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, uniform_nodes
+from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, orders_of_draws
 
 __all__ = ["Columns", "fit_columns", "has_missing", "plain_columns", "without_tails"]
 
@@ -29,11 +30,11 @@ MANY_COLUMNS = 256  # beyond which a table with categories is a sparse matrix
 # many rows: these rows have its spread in their noise.
 OWN_ROWS = 20.0
 LEAST_SHARE = 0.05  # of that distribution; less is none
-QUANTILES = np.array([0.1, 0.5, 0.9])
-WIDTH = 2.56  # of the central 80 % of a Gaussian, in standard deviations
-FAR = 30.0  # standard deviations from the median: a column that goes beyond has heavy tails
-FEWEST_TAILED = 10  # rows with a value, for quantiles to mean something
-CLIP = 5.0  # standard deviations that its values approach
+FAR = 30.0  # spreads from the median, with nothing in between: a wrong reading
+MOST_WRONG = 0.01  # share of the rows; what is more frequent says something
+FEW_WRONG = 3  # of few rows
+FEWEST_TAILED = 10  # rows with a value, for a spread to mean something
+CLIP = 5.0  # spreads that its values approach, or twice the farthest that is not wrong
 BLOCK_ROWS = 4096  # that are completed at once
 SPARSE_NODES = 64  # columns of a sparse matrix share as many draws
 # Least scale of a "missing" column: weights of that size say something only if many rows do.
@@ -116,7 +117,7 @@ class Columns:
         return [
             (k, slice(starts[k], starts[k + 1]))
             for k, slots in enumerate(self.slots)
-            if slots is not None
+            if slots is not None and starts[k] < starts[k + 1]
         ]
 
     @cached_property
@@ -330,23 +331,23 @@ class Columns:
 
     def _completions(self, X: Any, moments: Any) -> Iterator[Any]:
         """Yield the rows with what they may be in the place of gaps."""
-        levels = uniform_nodes(len(self._categories))
+        orders = orders_of_draws(len(self._categories))
         if sparse.issparse(X):
             spread = self._sparse_spread(moments)
-            for normal, node in zip(normal_nodes(SPARSE_NODES), levels, strict=True):
+            for normal, node in zip(normal_nodes(SPARSE_NODES), orders, strict=True):
                 yield self._with_values(X, spread, normal, node)
             return
         gaps = np.isnan(X)
         at = self._starts[self._numbers]
         filled, steps = self._complete(X, moments, normal_nodes(len(at)))
         steps *= np.sqrt(self._unknown_share)
-        for step, node in zip(steps, levels, strict=True):
+        for step, node in zip(steps, orders, strict=True):
             x = filled.copy()
             x[:, at] += step.astype(x.dtype)
             for (k, part), u in zip(self._categories, node, strict=True):
                 rows = np.flatnonzero(gaps[:, part.start])
                 x[rows, part] = 0
-                x[rows, part.start + self._level_at(k, u)] = 1
+                x[rows, part.start + self._nodes_of_levels(k)[u]] = 1
             yield x
 
     def _sparse_spread(self, moments: Any) -> np.ndarray:
@@ -363,7 +364,7 @@ class Columns:
         X = X.copy()
         for (k, part), u in zip(self._categories, node, strict=True):
             gaps = np.isnan(X.data) & (X.indices == part.start)
-            X.indices[gaps] += self._level_at(k, u)
+            X.indices[gaps] += self._nodes_of_levels(k)[u]
             X.data[gaps] = 1
         gaps = np.isnan(X.data)
         column = X.indices[gaps]
@@ -372,10 +373,15 @@ class Columns:
         X.sort_indices()
         return X
 
-    def _level_at(self, column: int, u: float) -> int:
+    def _nodes_of_levels(self, column: int) -> np.ndarray:
+        """Return a level for each draw (N_DRAWS,): as many draws of each as it has of the rows."""
         shares = self.shares[column]
         assert shares is not None
-        return min(int(np.searchsorted(np.cumsum(shares), u)), len(shares) - 1)
+        expected = shares * N_DRAWS
+        counts = np.floor(expected).astype(int)
+        rest = np.argsort(counts - expected, kind="stable")[: N_DRAWS - counts.sum()]
+        counts[rest] += 1
+        return np.repeat(np.arange(len(shares)), counts)
 
 
 def has_missing(X: Any) -> bool:
@@ -425,9 +431,9 @@ def fit_columns(
             columns.slot_names.append(slot_names)
             columns.shares.append(shares)
     is_number = np.array([slots is None for slots in columns.slots])
-    n_gaps = np.count_nonzero(gaps, axis=0)
-    columns.is_empty = is_number & gaps.all(axis=0) & (not streamed)
-    partly = is_number & (n_gaps >= FEWEST_ROWS) & (n_gaps < len(X))
+    is_empty = is_number & gaps.all(axis=0)
+    columns.is_empty = is_empty & (not streamed)
+    partly = is_number & (columns.n_missing > FEWEST_ROWS - 0.5) & ~is_empty
     columns.missing_columns = np.flatnonzero(partly)
     if not streamed:
         numbers = np.flatnonzero(is_number)
@@ -460,7 +466,7 @@ def _fit_sparse(columns: Columns, X: Any, weight: np.ndarray, streamed: bool) ->
         columns.n_missing = np.bincount(X.indices[gaps], weight[rows[gaps]], minlength=n)
         n_gaps = np.bincount(X.indices[gaps], minlength=n)
         columns.is_empty = (n_gaps == X.shape[0]) & (not streamed)
-        some = (n_gaps >= FEWEST_ROWS) & (n_gaps < X.shape[0])
+        some = (columns.n_missing > FEWEST_ROWS - 0.5) & (n_gaps < X.shape[0])
         columns.missing_columns = np.flatnonzero(some)
         known = ~gaps
         sums = np.bincount(X.indices[known], weight[rows[known]] * X.data[known], minlength=n)
@@ -475,12 +481,12 @@ def _fit_levels(
     column: np.ndarray, weight: np.ndarray, levels: list[str] | None, streamed: bool
 ) -> tuple[np.ndarray | None, list[str] | None, np.ndarray | None]:
     """Return the slots of levels and of "missing", their names, and their shares of the rows."""
-    if not levels:
+    if levels is None:
         return None, None, None
     n = len(levels)
     number = np.where(np.isnan(column), n, column).astype(int)
-    rows = np.bincount(number, minlength=n + 1)
-    own = rows >= FEWEST_ROWS
+    rows = np.bincount(number, weight, minlength=n + 1)
+    own = rows > FEWEST_ROWS - 0.5
     if streamed:
         own[:n] = True
     elif np.count_nonzero(rows[:n][~own[:n]]) == 1:
@@ -503,31 +509,28 @@ def _fit_levels(
 def _tails(
     X: np.ndarray, weight: np.ndarray, is_number: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians of the columns, and widths of those with heavy tails, zero for others."""
+    """Return medians of the columns, and widths of those with wrong readings, zero for others."""
     center, width = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for k in np.flatnonzero(is_number):
         known = np.flatnonzero(~np.isnan(X[:, k]))
         if len(known) < FEWEST_TAILED:
             continue
-        values = X[known, k].astype(np.float64)
-        order = np.argsort(values, kind="stable")
-        share = np.cumsum(weight[known][order])
-        places = np.searchsorted(share, share[-1] * QUANTILES)
-        low, median, high = values[order[places]]
-        with np.errstate(over="ignore"):
-            spread = (high - low) / WIDTH
-            farthest = max(values[order[-1]] - median, median - values[order[0]])
-            if spread > 0 and np.isfinite(farthest) and farthest > FAR * spread:
-                center[k], width[k] = median, spread
+        values, of_values = X[known, k].astype(np.float64), weight[known].astype(np.float64)
+        rare = max(MOST_WRONG, FEW_WRONG / len(known))
+        with np.errstate(over="ignore", invalid="ignore"):
+            wrong, median, spread, farthest = beyond_a_gap(values, of_values, FAR, rare)
+            if len(wrong) and np.isfinite(values[wrong]).all() and np.isfinite(spread):
+                # What is not wrong is hardly bent.
+                center[k], width[k] = median, spread * max(1.0, 2 * farthest / CLIP)
     return center, width
 
 
 def without_tails(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return rows with NaN for values in the far tails of their columns: wrong readings, maybe."""
+    """Return rows with NaN for values far from all others of their columns: wrong readings."""
     center, width = _tails(X, weight, np.ones(X.shape[1], dtype=bool))
     if not width.any():
         return X
-    return np.where((width > 0) & (np.abs(X - center) > FAR * width), np.nan, X)
+    return np.where((width > 0) & (np.abs(X - center) > CLIP * width), np.nan, X)
 
 
 def _floors(numbers: np.ndarray) -> np.ndarray:

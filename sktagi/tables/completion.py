@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "uniform_nodes"]
+__all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "orders_of_draws"]
 
 N_DRAWS = 16  # ways in which a row is completed
 # Rows of a table with missing values that mean and covariance are found from: at most so many,
@@ -68,8 +68,8 @@ def fit_gaussian(values: np.ndarray, weight: np.ndarray) -> JointGaussian | None
     missing = np.isnan(values)
     most = min(MOST_ROWS, MOST_ELEMENTS // values.shape[1] ** 2)
     if missing.any() and len(values) > most:
-        step = -(-len(values) // most)
-        values, weight, missing = values[::step], weight[::step], missing[::step]
+        some = np.random.default_rng(0).choice(len(values), most, replace=False)
+        values, weight, missing = values[some], weight[some], missing[some]
     values = values.astype(np.float64)
     seen = weight @ ~missing
     total = np.where(seen > 0, seen, 1)
@@ -151,14 +151,9 @@ def normal_nodes(n: int) -> np.ndarray:
     return np.hstack([np.empty((N_DRAWS, 0)), *parts])[:, :n]
 
 
-def uniform_nodes(n: int) -> np.ndarray:
-    """Return points (N_DRAWS, n) that stand for independent uniform numbers from 0 to 1.
-
-    Each column has the same quantiles in an order of its own.
-    """
+def orders_of_draws(n: int) -> np.ndarray:
+    """Return the numbers of the draws (N_DRAWS, n), in each column in an order of its own."""
     rng = np.random.default_rng(0)
-    quantiles = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
-    result = np.empty((N_DRAWS, n))
-    for column in result.T:
-        column[:] = rng.permutation(quantiles)
-    return result
+    return np.column_stack(
+        [np.empty((N_DRAWS, 0), int), *(rng.permutation(N_DRAWS) for _ in range(n))]
+    )

@@ -53,6 +53,8 @@ def read_columns(
     have is ``UNKNOWN``. Returns None for a table of numbers that scikit-learn can read itself.
     """
     is_frame = has_frame_columns(X)
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a LazyFrame: collect it first, X.collect().")
     _refuse_dates(X)
     if schema is not None and not schema.has_categories and not _needs_reading(X, is_frame):
         return None
@@ -168,7 +170,8 @@ def _read_pandas(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
         return _Column(np.where(codes < 0, np.nan, codes), levels, list(dict.fromkeys(levels)))
     if kind in "iufb" and not chosen:
         return _Column(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return _read_values(series.tolist(), name, chosen)
+    is_text = text.startswith(("str", "string"))
+    return _read_values(series.tolist(), name, True if is_text and chosen is None else chosen)
 
 
 def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
@@ -180,7 +183,8 @@ def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
         raise ValueError(f"Column {name!r} of X holds dates or times ({dtype}). {_TO_NUMBERS}")
     if (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)) and not chosen:
         return _Column(np.array(series.cast(pl.Float64).to_numpy(), dtype=np.float64))
-    column = _read_values(series.to_list(), name, chosen)
+    is_text = dtype in (pl.String, pl.Categorical, pl.Enum)
+    column = _read_values(series.to_list(), name, True if is_text and chosen is None else chosen)
     if isinstance(dtype, pl.Enum):
         return column._replace(declared=_texts(dtype.categories.to_list(), name))
     return column
@@ -227,7 +231,7 @@ def _texts(values: Sequence[Any], name: str) -> list[Any]:
             result.append(None)
         elif isinstance(value, (datetime.date, datetime.time, datetime.timedelta, np.datetime64)):
             raise ValueError(f"Column {name!r} of X holds dates or times. {_TO_NUMBERS}")
-        elif isinstance(value, (dict, list, set, np.ndarray)):
+        elif isinstance(value, (dict, list, set, np.ndarray, complex)):
             raise ValueError(
                 f"Column {name!r} of X holds a {type(value).__name__}: each value must be a "
                 "number, a text or missing."

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .columns import FEWEST_ROWS, MANY_COLUMNS, RARE_SPREAD, Columns, _fit_levels, fit_columns
+from .columns import (
+    FEWEST_ROWS,
+    MANY_COLUMNS,
+    MISSING_SPREAD,
+    RARE_SPREAD,
+    Columns,
+    _fit_levels,
+    fit_columns,
+)
 
 __all__ = ["Part", "join_columns", "join_levels", "rows_of", "tell"]
 
@@ -81,7 +89,7 @@ def tell(X: Any, weight: np.ndarray, levels: Levels | None, n_parts: int, seed: 
     rows, row_weight = _some_rows(X, weight, n_parts, seed)
     counts: list[Any] = list((_count_sparse if sparse.issparse(X) else _count)(X, weight))
     of_levels = [
-        _count_levels(X[:, k], weight, of_column) if of_column else None
+        _count_levels(X[:, k], weight, of_column) if of_column is not None else None
         for k, of_column in enumerate(levels or ())
     ]
     return Part(*[rows, row_weight, X.shape[0], float(weight.sum()), *counts, of_levels])
@@ -183,7 +191,7 @@ def _with_counts(
     slots, slot_names, shares = map(list, zip(*fitted, strict=True))
     is_number = np.array([of_column is None for of_column in slots])
     has_mean = is_number & (not columns.is_sparse or n_missing.any())
-    partly = is_number & (n_missing >= FEWEST_ROWS) & (n_missing < n_rows)
+    partly = is_number & (missing > FEWEST_ROWS - 0.5) & (n_missing < n_rows)
     new = replace(
         columns,
         slots=slots,
@@ -196,6 +204,7 @@ def _with_counts(
     )
     new.makes_sparse = new.has_categories and new.n_encoded > MANY_COLUMNS
     new.floor = np.full(new.n_encoded, RARE_SPREAD)
+    new.floor[new._starts[-1] :] = MISSING_SPREAD
     new.floor[new._starts[:-1][is_number]] = _floors(parts, lowest, highest)[is_number]
     return new
 
@@ -206,12 +215,11 @@ def _summed(parts: Sequence[Part], name: str) -> np.ndarray:
 
 def _join_counts(k: int, levels: list[str] | None, parts: Sequence[Part]) -> Any:
     """Return the slots of the levels of a column, by the rows of each level in all parts."""
-    if not levels:
+    if levels is None:
         return None, None, None
     counts = [part.levels[k] for part in parts]
     rows, weight = np.sum([of_part for of_part in counts if of_part is not None], axis=0)
-    # A few rows of each level stand for all: more than enough for a column of its own say no more.
-    few = np.minimum(rows, FEWEST_ROWS).astype(int)
+    few = np.minimum(rows, 1).astype(int)  # one row of each level stands for all
     number = np.append(np.arange(len(levels), dtype=np.float64), np.nan)
     return _fit_levels(
         np.repeat(number, few), np.repeat(weight / np.maximum(few, 1), few), levels, False

@@ -10,7 +10,7 @@ from sktagi.tables.completion import (
     JointGaussian,
     fit_gaussian,
     normal_nodes,
-    uniform_nodes,
+    orders_of_draws,
 )
 
 
@@ -102,11 +102,10 @@ def test_rows_that_are_completed_in_blocks_are_the_same(monkeypatch):
 
 @pytest.mark.parametrize("n", [0, 1, 5, 15, 40])
 def test_nodes_have_the_moments_of_their_distribution(n):
-    normal, uniform = normal_nodes(n), uniform_nodes(n)
-    assert normal.shape == uniform.shape == (N_DRAWS, n)
+    normal, orders = normal_nodes(n), orders_of_draws(n)
+    assert normal.shape == orders.shape == (N_DRAWS, n)
     np.testing.assert_allclose(normal.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(normal.var(axis=0), 1)
     some = normal[:, :15]
     np.testing.assert_allclose(some.T @ some / N_DRAWS, np.eye(some.shape[1]), atol=1e-12)
-    np.testing.assert_allclose(uniform.mean(axis=0), 0.5, atol=1e-12)
-    assert ((uniform > 0) & (uniform < 1)).all()
+    assert (np.sort(orders, axis=0) == np.arange(N_DRAWS)[:, None]).all()
