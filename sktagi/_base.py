@@ -63,7 +63,7 @@ from .engine.runs import Plan
 from .engine.sources import InMemory
 from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
-from .tables.columns import Columns, fit_columns, without_tails
+from .tables.columns import Columns, Predict, fit_columns, has_missing, without_tails
 from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
@@ -78,6 +78,7 @@ MANY_MEMBERS, FEW_MEMBERS = 10, 5
 ROWS_FOR_FEW_MEMBERS = 1000
 AUTO_EPOCHS = 10, 60
 MOST_COUNTED = 20_000  # rows, among which copies are looked for
+MOST_OF_GAPS = 1e4  # variance that gaps of a row add, over that of the noise
 KEPT_ROWS = 256  # at which importances of features are measured
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
@@ -613,13 +614,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         settings = [self._settings(kind, order.shape[1], total) for kind in net.networks]
 
         def finish(net: Network | Mixture, history: History) -> None:
-            held = None
+            held, gap_var = None, None
             if validation is not None and self._needs_held_out(net):
+                gap_var = self._gap_variance(net, data.X)
                 held = HeldOutHere(
-                    predict_held_out(net, rows, validation, self._temperatures, groups)
+                    predict_held_out(net, rows, validation, self._temperatures, groups, gap_var)
                 )
             n_rows = data.weight[: data.n_to_learn].sum()
             self._calibrate(net, held, settings[-1], n_rows, history.n_iter)
+            if gap_var is not None and self._noise_may_vary:
+                ratio = gap_var / net.reported_noise.mean(axis=0)
+                for source in sources:
+                    ratio = np.minimum(ratio, MOST_OF_GAPS)
+                    source.data = source.data._replace(gap_ratio=ratio.T)
 
         def on_epoch(history: History) -> bool:
             progress(history)
@@ -906,13 +913,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self, X: Any, errors: InputErrors | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield moments of the outputs for rows that have been checked."""
-        net = self._net.reported()
-        scaling, table = self._scaling, self._table
-
-        def predict(x: Any, errors: InputErrors | None) -> tuple[np.ndarray, np.ndarray]:
-            return predict_moments(
-                net, x, errors, prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype)
-            )
+        net, scaling, table = self._net.reported(), self._scaling, self._table
+        predict = self._predicting(net)
 
         def block(part: slice) -> tuple[np.ndarray, np.ndarray]:
             of_part = None if errors is None else errors.take(part)
@@ -920,6 +922,23 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
         per_row = net.n_members * net.outputs.n_outputs
         return map(block, slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))
+
+    def _predicting(self, net: Network | Mixture) -> Predict:
+        """Return a function that gives moments of the outputs for inputs in their own units."""
+        scaling = self._scaling
+
+        def predict(x: Any, errors: InputErrors | None) -> tuple[np.ndarray, np.ndarray]:
+            return predict_moments(
+                net, x, errors, prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype)
+            )
+
+        return predict
+
+    def _gap_variance(self, net: Network | Mixture, X: Any) -> np.ndarray | None:
+        """Return what gaps add to the variance of the outputs, (n_outputs, rows); None: nothing."""
+        if not has_missing(X):
+            return None
+        return self._table.gap_variance(X, self._predicting(net), self._scaling.x)
 
     # What scikit-learn asks for
 

@@ -91,10 +91,12 @@ def predict_held_out(
     validation: list[np.ndarray],
     temperatures: np.ndarray,
     groups: np.ndarray | None = None,
+    gap_var: np.ndarray | None = None,
 ) -> HeldOut:
     """Return what members say of the rows that they hold out, at each temperature.
 
     Rows of one of the ``groups`` (n,) count as copies: together they say little more than one.
+    ``gap_var`` (n_outputs, n) is what gaps in the inputs add to the variance of the outputs.
     """
     numbers, place = np.unique(np.concatenate(validation), return_inverse=True)
     places = np.split(place, np.cumsum(list(map(len, validation)))[:-1])
@@ -107,10 +109,13 @@ def predict_held_out(
     is_gaussian = isinstance(net.outputs, Gaussian)
     copies = _keys(held)
     keys = copies if groups is None else groups[numbers]
+    var_z = _tempered_variances(net, data, validation, places, temperatures) / n_holders
+    if gap_var is not None:
+        var_z += gap_var[:, numbers]
     found = HeldOut(
         held.x,
         held.y.astype(np.float64).T - mean if is_gaussian else np.full_like(mean, np.nan),
-        _tempered_variances(net, data, validation, places, temperatures) / n_holders,
+        var_z,
         holds.argmax(axis=0)[0],
         n_holders,
         spread,

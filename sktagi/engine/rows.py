@@ -33,6 +33,8 @@ class Rows(NamedTuple):
     errors: InputErrors | None = None  # of x; None: exact
     noise_ratio: np.ndarray | None = None  # (n, n_noise): noise variance over noise_var; None: 1
     keys: np.ndarray | None = None  # (n,): equal for copies of a row
+    # (n, n_noise): variance by what is missing in x, over noise_var; None: nothing is
+    gap_ratio: np.ndarray | None = None
 
     def with_keys(self) -> Rows:
         """Return rows that know their copies; uncertain ones have none, as their errors differ."""
@@ -49,6 +51,7 @@ class Rows(NamedTuple):
             None if self.errors is None else self.errors.take(order),
             None if self.noise_ratio is None else self.noise_ratio[order],
             None if self.keys is None else self.keys[order],
+            None if self.gap_ratio is None else self.gap_ratio[order],
         )
 
     def encoded(self, encoding: Encoding) -> Rows:
@@ -70,7 +73,12 @@ class Rows(NamedTuple):
         return self._replace(x=encoding(self.x), errors=errors)
 
     def with_noise(self, ratio: np.ndarray) -> Rows:
-        """Return rows with noise of their own, (n_noise, rows) over that of all."""
+        """Return rows with noise of their own, (n_noise, rows) over that of all.
+
+        For those who learn a row, what gaps add to its variance is noise, too.
+        """
+        if self.gap_ratio is not None:
+            ratio = ratio + self.gap_ratio.T
         return self._replace(noise_ratio=ratio.T.astype(self.weight.dtype))
 
     def noise(self, noise_var: np.ndarray) -> np.ndarray:

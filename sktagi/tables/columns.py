@@ -22,7 +22,7 @@ from ..engine.fast import has_nan
 from ..engine.inputs import InputErrors
 from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, orders_of_draws
 
-__all__ = ["Columns", "fit_columns", "has_missing", "plain_columns", "without_tails"]
+__all__ = ["Columns", "Predict", "fit_columns", "has_missing", "plain_columns", "without_tails"]
 
 FEWEST_ROWS = 3  # of a level that has a column of its own, and of a "missing" column
 MANY_COLUMNS = 256  # beyond which a table with categories is a sparse matrix
@@ -63,6 +63,8 @@ class Columns:
     floor: np.ndarray  # (n_encoded,): least scale
     makes_sparse: bool
     is_sparse: bool  # fitted to a sparse matrix
+    # Whether the noise was learned beside what gaps add to the variance; else it is part of it.
+    knows_gaps: bool = False
 
     @cached_property
     def n_encoded(self) -> int:
@@ -122,8 +124,13 @@ class Columns:
 
     @cached_property
     def _unknown_share(self) -> np.ndarray:
-        """Share of a column's own variance that a missing number has, for each of the numbers."""
-        share = OWN_ROWS / (OWN_ROWS + self.n_missing[self._numbers])
+        """Share of its distribution's variance that a missing number has, for each of the numbers.
+
+        In a stream, what rows with gaps have taught is in their noise.
+        """
+        share = np.ones(len(self._numbers))
+        if not self.knows_gaps:
+            share = OWN_ROWS / (OWN_ROWS + self.n_missing[self._numbers])
         return np.where(self.is_empty[self._numbers] | (share < LEAST_SHARE), 0, share)
 
     # Encoding
@@ -305,19 +312,60 @@ class Columns:
             rows = uncertain[start : start + BLOCK_ROWS]
             some = None if errors is None else errors.take(rows)
             center = mu[..., rows].astype(np.float64)
-            shift, square, within = (np.zeros_like(center) for _ in range(3))
-            for x in self._completions(X[rows], moments):
-                one_mu, one_var = predict(x, some)
-                difference = one_mu - center
-                shift += difference / N_DRAWS
-                square += np.square(difference) / N_DRAWS
-                within += one_var / N_DRAWS
-            mu[..., rows] = center + shift
-            var[..., rows] = within + np.maximum(square - np.square(shift), 0)
+            shift, between, within = self._spread(X[rows], some, predict, moments, center)
+            mu[..., rows] = center + shift * self._unknown(X[rows])
+            var[..., rows] = within + between
         return mu, var
 
+    def gap_variance(self, X: Any, predict: Predict, moments: Any) -> np.ndarray:
+        """Return what gaps add to the variance of outputs, (n_outputs, n): mean over members."""
+        uncertain = self._uncertain_rows(X)
+        result = None
+        for start in range(0, max(1, len(uncertain)), BLOCK_ROWS):
+            rows = uncertain[start : start + BLOCK_ROWS] if len(uncertain) else np.arange(1)
+            center = predict(self.filled(X[rows], moments), None)[0].astype(np.float64)
+            if result is None:
+                result = np.zeros((center.shape[-2], X.shape[0]))
+            if len(uncertain):
+                found = self._spread(X[rows], None, predict, moments, center)[1]
+                result[:, rows] = found.mean(axis=0)
+        assert result is not None
+        return result
+
+    def _spread(
+        self,
+        X: Any,
+        errors: InputErrors | None,
+        predict: Predict,
+        moments: Any,
+        center: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what completions change of means: on average, in variance; and the variance."""
+        shift, square, within = (np.zeros_like(center) for _ in range(3))
+        for x in self._completions(X, moments):
+            mu, var = predict(x, errors)
+            shift += (mu - center) / N_DRAWS
+            square += np.square(mu - center) / N_DRAWS
+            within += var / N_DRAWS
+        return shift, np.maximum(square - np.square(shift), 0), within
+
+    def _unknown(self, X: Any) -> np.ndarray:
+        """Return the share (rows,) of the mean over completions in the prediction of rows.
+
+        What few training rows have taught of a gap is not yet in the mean.
+        """
+        share = np.ones(self.n_encoded)
+        if self.knows_gaps:
+            at = self._starts[self._numbers]
+            share[at] = OWN_ROWS / (OWN_ROWS + self.n_missing[self._numbers])
+        if sparse.issparse(X):
+            of_entries = np.where(np.isnan(X.data), share[X.indices], 0)
+            of_rows = sparse.csr_array((of_entries, X.indices, X.indptr), shape=X.shape)
+            return of_rows.max(axis=1).toarray().ravel()
+        return np.where(np.isnan(X), share, 0).max(axis=1)
+
     def _uncertain_rows(self, X: Any) -> np.ndarray:
-        """Return the rows in which something is missing that training rows do not tell enough."""
+        """Return the rows in which something is missing that may change the prediction."""
         if not has_missing(X):
             return np.empty(0, dtype=int)
         counts = np.zeros(self.n_encoded, dtype=bool)
@@ -415,6 +463,7 @@ def fit_columns(
     the distribution of numbers, which its running statistics know.
     """
     columns = plain_columns(X.shape[1])
+    columns.knows_gaps = not streamed
     if names is not None:
         columns.names = [str(name) for name in names]
     if sparse.issparse(X):
