@@ -256,7 +256,7 @@ def _outliers(data: str | None, n_splits: int) -> None:
         lines.append([str(seed), *_formatted(errors), f"{errors[1] / errors[0]:.3f}"])
     print(markdown(["seed", "RMSE, clean", "RMSE, one -9999", "ratio"], lines))
     lines = []
-    for name in uci_and_tables(data):
+    for name in uci_and_tables():
         ratios, clipped = [], 0
         for split in range(n_splits):
             X, y, X_new, y_new = inner_rows(data, name, split, 1500)
