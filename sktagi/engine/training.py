@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .interrupts import keep_or_raise
 from .jobs import Jobs
 from .mixture import Mixture
 from .posterior import Network
@@ -112,7 +113,7 @@ def _weighed(
     except KeyboardInterrupt:
         if history is None:
             raise
-        history.interrupted = True
+        _note_interrupt(history)
         return net, sources
     net = replace(net, weight=weight, evidence=evidence)
     kept = net.without(LIGHTEST)
@@ -123,13 +124,19 @@ def _weighed(
     return kept, sources
 
 
+def _note_interrupt(history: History) -> None:
+    """Note that an interrupt from the keyboard ends training; a second one ends the fit, too."""
+    keep_or_raise(history.interrupted)
+    history.interrupted = True
+
+
 def _finish(net: Network | Mixture, finish: Finish, history: History) -> None:
-    """Finish; an interrupt from the keyboard leaves the network as it was before that."""
+    """Finish; the first interrupt from the keyboard leaves the network as it was before that."""
     before = [a.noise_var.copy() for a in net.networks], net.noise_net, net.calibration
     try:
         finish(net, history)
     except KeyboardInterrupt:
-        history.interrupted = True
+        _note_interrupt(history)
         noise, net.noise_net, net.calibration = before
         for network, noise_var in zip(net.networks, noise, strict=True):
             network.noise_var[...] = noise_var
@@ -149,7 +156,7 @@ def train(
     """Learn the rows of the sources, one for each kind, up to ``max_iter`` times, in place.
 
     If a source holds out rows, each member ends with the posterior of its best epoch, which may
-    be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
+    be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. A first
     interrupt from the keyboard ends training as if by ``max_iter``; so does ``on_epoch``, called
     after each epoch, if it returns True. A ``history`` is that of epochs before, which goes on.
 
@@ -186,7 +193,7 @@ def train(
         except KeyboardInterrupt:
             for source in sources:
                 source.cancel()
-            history.interrupted = True
+            _note_interrupt(history)
     for run in runs:
         run.end()
     if history.n_iter and runs[0].holds_out:
