@@ -33,6 +33,8 @@ class Cluster:
 
     members_together = 10**9  # one exchange for all
 
+    is_far = True
+
     def __init__(
         self,
         workers: Workers,

@@ -399,7 +399,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """Fit the network to rows X and targets y.
 
         Ctrl-C ends training early: the estimator keeps what it has learned so far, with a warning;
-        with several ``n_jobs``, up to the last tenth epoch.
+        with several ``n_jobs``, up to the last tenth epoch. A second Ctrl-C within the same fit, or
+        within two seconds, raises KeyboardInterrupt, and the estimator is as it was before: so it
+        ends a search that fits one estimator after the other.
 
         Parameters
         ----------

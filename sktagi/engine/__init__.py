@@ -16,7 +16,7 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``rows``          rows and batches of them; ``sparse`` ones; ``keys`` find copies
 ``learning``      one pass over rows
 ``validation``    scores on rows held out; ``sources`` say where rows are
-``runs``          epochs of a kind, early stopping, in several ``jobs``
+``runs``          epochs of a kind, early stopping, in several ``jobs``; ``interrupts``
 ``training``      all epochs of a fit; ``streaming`` rows that come once
 ``kinds``         networks that are tried for a table; ``mixture`` of them, and their weights
 ``predicting``    moments of the outputs
@@ -25,7 +25,7 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``class_calibration``  how sure of classes, and what is not known of them
 ``rescaling``     the same function in other units
 ``merging``       one posterior of several
-``fast``          typed scalars, memory, products and threads
+``fast``          typed scalars, memory, products and threads; ``memory`` of the machine
 
 Arrays of units are (..., units, rows), as in the paper's z = W a: a column is a row of data.
 Leading axes are as in ``numpy.linalg``: each index is a network of its own.

@@ -44,6 +44,7 @@ class Source(Protocol):
     """Where rows are, and how they are learned there."""
 
     holds_out: bool  # whether there are rows to validate with
+    is_far: bool  # whether the rows are in other processes
     best_iter: np.ndarray | None  # (members,): the best epoch of earlier training
     members_together: int  # that learn side by side; the same for any number of processes
 
@@ -83,6 +84,8 @@ class InMemory:
     """
 
     members_together = 5
+
+    is_far = False
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .interrupts import keep_or_raise
 from .jobs import Jobs
 from .mixture import Mixture
 from .posterior import Network
@@ -38,6 +39,7 @@ class History:
     interrupted: bool = False
     gives_up: bool = False  # interrupted twice: nothing that takes time is begun any more
     unreachable: Unreachable | None = None  # if that was it
+    is_far: bool = False  # rows are in other processes
     stopped: bool = False  # by on_epoch
     comparable_from: int = 0  # scores of earlier epochs are those of other noise
     # While training goes on: returns a copy of the posterior that it would give if it ended now
@@ -54,7 +56,13 @@ class History:
         return len(self.train_scores)
 
     def end_by(self, cause: BaseException) -> None:
-        """Take note of what ended training, or the calibration after it."""
+        """Take note of what ended training, or the calibration after it.
+
+        A second interrupt from the keyboard is raised again, unless rows are far away: what was
+        learned of them took long, and is given back.
+        """
+        if isinstance(cause, KeyboardInterrupt) and not self.is_far:
+            keep_or_raise(self.interrupted)
         self.gives_up = self.interrupted
         if isinstance(cause, Unreachable) and not self.interrupted:
             self.unreachable = cause
@@ -161,7 +169,7 @@ def train(
     """Learn the rows of the sources, one for each kind, up to ``max_iter`` times, in place.
 
     If a source holds out rows, each member ends with the posterior of its best epoch, which may
-    be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. An
+    be the one that it starts with (epoch 0) if that is ``continued`` from earlier training. A first
     interrupt from the keyboard ends training as if by ``max_iter``, and so do rows that cannot be
     reached any more, and ``on_epoch``, called after each epoch, if it returns True. A ``history``
     is that of epochs before, which goes on.
@@ -170,6 +178,7 @@ def train(
     ``n_jobs``, kinds and members learn in as many processes, some epochs at a time.
     """
     history = History() if history is None else history
+    history.is_far = sources[0].is_far
     before = history.n_iter
     kinds = zip(net.networks, sources, strict=True)
     runs = [Run(kind, source, plan, continued, before) for kind, source in kinds]
