@@ -27,7 +27,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.metrics import log_loss
-from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 from sktagi import TAGIClassifier, TAGIRegressor, predict_dist
@@ -191,13 +191,16 @@ def _sktagi(X, y, X_new, seed: int):
 
 def _boosting(X, y, X_new, seed: int):
     X, X_new = _as_categories(X), _as_categories(X_new, X)
-    model = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=seed)
-    return _with_one_spread(model, X, y, X_new)
+
+    def make():
+        return HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=seed)
+
+    return _with_one_spread(make, X, y, X_new)
 
 
 def _catboost(X, y, X_new, seed: int):
     X, X_new = _without_gaps_in_texts(X), _without_gaps_in_texts(X_new)
-    return _with_one_spread(_catboost_model(X, "RMSE", seed), X, y, X_new)
+    return _with_one_spread(lambda: _catboost_model(X, "RMSE", seed), X, y, X_new)
 
 
 def _catboost_with_spread(X, y, X_new, seed: int):
@@ -207,10 +210,12 @@ def _catboost_with_spread(X, y, X_new, seed: int):
     return stats.norm(mean, np.sqrt(variance))
 
 
-def _with_one_spread(model, X, y, X_new):
+def _with_one_spread(make, X, y, X_new):
     """Return predictions with the spread of errors in three inner folds."""
-    errors = y - cross_val_predict(model, X, y, cv=3)
-    return stats.norm(model.fit(X, y).predict(X_new), errors.std())
+    errors = np.empty(len(y))
+    for train, test in KFold(3, shuffle=True, random_state=0).split(X):
+        errors[test] = y[test] - make().fit(X.iloc[train], y[train]).predict(X.iloc[test])
+    return stats.norm(make().fit(X, y).predict(X_new), errors.std())
 
 
 def _catboost_model(X, loss: str, seed: int):

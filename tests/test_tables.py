@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import sktagi
 from sktagi import TAGIClassifier, TAGIRegressor
 from sktagi.merging import fork, merge
+from sktagi.tables.completion import fit_gaussian
 
 NAN = np.nan
 both = pytest.mark.parametrize("estimator", [TAGIRegressor, TAGIClassifier])
@@ -144,6 +145,51 @@ def test_what_is_missing_at_predict_only_has_the_moments_of_its_column():
     slope, mean_given_zero = np.polyfit(X[:, 0], X[:, 1], 1)
     np.testing.assert_allclose(mean, 0.5 + 2 * (mean_given_zero + 0.5 * slope), atol=0.05)
     np.testing.assert_allclose(std, 2 * X[:, 1].std(), rtol=0.1)
+
+
+def test_a_pattern_of_gaps_that_was_not_learned_has_its_own_std():
+    """Of two columns that say the same, one is missing at most; then both are."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=1500)
+    X = np.c_[a, a + 0.05 * rng.normal(size=1500)]
+    u = rng.uniform(size=1500)
+    X[u < 0.3, 0], X[u > 0.7, 1] = NAN, NAN
+    model = quick(max_iter=30).fit(X, a + 0.1 * rng.normal(size=1500))
+    mean, std = model.predict([[1, 1], [NAN, 1], [1, NAN], [NAN, NAN]], return_std=True)
+    np.testing.assert_allclose(mean, [1, 1, 1, 0], atol=0.15)
+    np.testing.assert_allclose(std, [0.1, 0.11, 0.1, 1], rtol=0.25)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "sigma_v"),
+    [(0.3, 0.3, "auto"), (0.05, 0.5, "auto"), (0.3, 0.3, "constant"), (0.3, 0.3, 0.13)],
+)
+def test_the_std_fits_the_errors_for_each_number_of_gaps(fitted, new, sigma_v):
+    rng = np.random.default_rng(0)
+    full = rng.normal(size=(3000, 5))
+    y = full.sum(axis=1) + 0.3 * rng.normal(size=3000)
+    gaps = rng.uniform(size=full.shape) < np.where(np.arange(3000) < 1000, fitted, new)[:, None]
+    X = np.where(gaps, NAN, full)
+    model = quick(hidden_layer_sizes=(20,), n_members=3, max_iter=30, sigma_v=sigma_v)
+    mean, std = model.fit(X[:1000], y[:1000]).predict(X[1000:], return_std=True)
+    error, n_gaps = mean - y[1000:], gaps[1000:].sum(axis=1)
+    for n in range(5):
+        some = n_gaps == n
+        if np.count_nonzero(some) > 50:
+            rmse = np.sqrt(np.mean(np.square(error[some])))
+            ratio = np.sqrt(np.mean(np.square(std[some]))) / rmse
+            # A small number for the noise makes a network learn rows with gaps by heart.
+            assert 0.75 < ratio < (1.45 if isinstance(sigma_v, str) else 1.6), n
+    assert 0.84 < np.mean(np.abs(error) < 1.645 * std) < 0.96
+
+
+def test_rows_with_periodic_gaps_are_filled_like_others():
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(1000, 10, size=10_000), rng.normal(size=10_000)]
+    X[np.arange(10_000) % 5 != 1, 0] = NAN
+    found = fit_gaussian(X, np.ones(10_000))
+    np.testing.assert_allclose(found.mean[0], 1000, atol=1)
+    np.testing.assert_allclose(found.scale[0], 10, rtol=0.1)
 
 
 def test_a_correlated_column_tells_what_is_missing():
@@ -392,6 +438,47 @@ def test_unknown_and_missing_levels_have_a_wider_std():
         assert np.sqrt(np.mean(np.square(mean - expected))) < 0.25
 
 
+def test_an_unknown_level_has_the_moments_of_all_levels_rare_ones_too():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    color = rng.choice(["a", "m", "z"], size=2000, p=[0.47, 0.06, 0.47])
+    y = 100.0 * (color == "m") + rng.normal(size=2000)
+    model = quick(max_iter=30).fit(pd.DataFrame({"c": color}), y)
+    mean, std = model.predict(pd.DataFrame({"c": ["new"]}), return_std=True)
+    np.testing.assert_allclose(mean, y.mean(), atol=2)
+    np.testing.assert_allclose(std, y.std(), rtol=0.25)
+
+
+def test_a_level_of_a_heavy_row_is_that_of_its_copies():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"c": ["a"] * 40 + ["b"] * 40 + ["rare"], "x": np.r_[np.ones(80), NAN]})
+    y, weight = np.random.default_rng(0).normal(size=81), np.r_[np.ones(80), 5]
+    one = quick(max_iter=2).fit(frame, y, sample_weight=weight)
+    copies = np.r_[np.arange(81), [80] * 4]
+    two = quick(max_iter=2).fit(frame.iloc[copies], y[copies])
+    assert "c_rare" in one.encoded_feature_names_
+    assert "x_missing" in one.encoded_feature_names_
+    np.testing.assert_array_equal(one.encoded_feature_names_, two.encoded_feature_names_)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("n_missing", [2, 60])
+def test_a_column_of_text_without_any_may_have_some_later(package, n_missing):
+    module = pytest.importorskip(package)
+    dtype = "string" if package == "pandas" else module.String
+    x, y = np.linspace(0, 1, n_missing), np.linspace(0, 1, n_missing)
+    empty = module.Series([None] * n_missing, dtype=dtype)
+    model = quick(max_iter=2, early_stopping=False).fit(module.DataFrame({"c": empty, "x": x}), y)
+    later = module.DataFrame({"c": ["a", "b"], "x": [0.2, 0.3]})
+    assert_sound(model, later)
+
+
+def test_a_lazy_frame_is_refused_with_what_to_do():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match="collect"):
+        quick().fit(pl.LazyFrame({"a": [1.0, 2.0]}), [1.0, 2.0])
+
+
 def test_levels_that_are_missing_in_training_have_an_input():
     frame, y = frame_of(share=0.2)
     model = quick().fit(frame, y)
@@ -556,6 +643,36 @@ def test_one_wrong_reading_costs_little():
         model = TAGIRegressor(random_state=0).fit(train, y[:400])
         errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
     assert errors[1] < 1.2 * errors[0]
+
+
+def test_a_wrong_reading_among_many_zeros_costs_little():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    X[:, 0] = np.where(rng.uniform(size=900) < 0.9, 0, X[:, 0])
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=900)
+    wrong = X[:400].copy()
+    wrong[7, 0] = -9999
+    assert quick(max_iter=1).fit(wrong, y[:400])._table.width[0] > 0
+    errors = [
+        np.sqrt(np.mean(np.square(quick(max_iter=40).fit(x, y[:400]).predict(X[400:]) - y[400:])))
+        for x in (X[:400], wrong)
+    ]
+    assert errors[1] < 1.2 * errors[0]
+
+
+@pytest.mark.parametrize("kind", ["lognormal", "counts", "group"])
+def test_tails_that_say_something_are_not_touched(kind):
+    rng = np.random.default_rng(0)
+    x = {
+        "lognormal": np.exp(2 * rng.normal(size=1000)),
+        "counts": np.where(
+            rng.uniform(size=1000) < 0.06, rng.integers(50, 300, 1000), rng.integers(0, 3, 1000)
+        ),
+        "group": np.where(
+            rng.uniform(size=1000) < 0.08, rng.uniform(100, 1000, 1000), rng.normal(size=1000)
+        ),
+    }[kind]
+    assert not quick(max_iter=1).fit(x[:, None], rng.normal(size=1000))._table.width.any()
 
 
 def test_clean_columns_are_not_touched():

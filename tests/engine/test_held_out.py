@@ -69,6 +69,16 @@ def test_errors_spreads_and_variances_are_those_of_a_loop_over_rows_and_members(
     assert len(set(held.n_holders)) > 2
 
 
+def test_what_gaps_add_is_in_the_variance_of_errors():
+    net, data, validation = made()
+    gap_var = np.random.default_rng(0).uniform(size=(2, len(data.y)))
+    with_gaps = predict_held_out(net, data, validation, SOME_TEMPERATURES, gap_var=gap_var)
+    held = predict_held_out(net, data, validation, SOME_TEMPERATURES)
+    numbers = sorted(set(np.concatenate(validation)))
+    np.testing.assert_allclose(with_gaps.var_z, held.var_z + gap_var[:, numbers])
+    np.testing.assert_array_equal(with_gaps.error, held.error)
+
+
 def test_copies_of_a_row_are_one_row_of_their_weight():
     net, data, validation = made()
     copies = data.take(np.tile(np.arange(40), 2))

@@ -203,3 +203,14 @@ def test_ratios_of_noise_are_taken_as_they_are(dtype):
     np.testing.assert_allclose(rows.noise(noise_var), noise_var * ratio, rtol=1e-6)
     assert data.noise_ratio is None
     np.testing.assert_array_equal(data.noise(noise_var), noise_var)
+
+
+def test_what_gaps_add_is_noise_of_a_row_too():
+    data = make_rows(20, 3, 2)
+    rng = np.random.default_rng(0)
+    ratio, gaps = rng.uniform(0.5, 2, size=(2, 20)), rng.uniform(size=(20, 2))
+    rows = data._replace(gap_ratio=gaps).with_noise(ratio)
+    np.testing.assert_array_equal(rows.noise_ratio, ratio.T + gaps)
+    some = rows.take(np.array([3, 1]))
+    np.testing.assert_array_equal(some.gap_ratio, gaps[[3, 1]])
+    np.testing.assert_array_equal(some.noise_ratio, (ratio.T + gaps)[[3, 1]])
