@@ -17,13 +17,14 @@ from sktagi import TAGIRegressor
 from .data import UCI, add_data_option, load_uci
 
 PROCESSES = 1, 2
+TABLE = "table"  # generated, with categories and missing values
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data_option(parser)
     parser.add_argument(
-        "--sets", nargs="+", default=["kin8nm", "protein"], choices=list(UCI), metavar="NAME",
-        help="data sets; default: kin8nm protein",
+        "--sets", nargs="+", default=["kin8nm", "protein"], choices=[*UCI, TABLE], metavar="NAME",
+        help=f"data sets, or {TABLE}: generated rows; default: kin8nm protein",
     )  # fmt: skip
     parser.add_argument(
         "--rows", nargs="+", type=int, metavar="N",
@@ -33,6 +34,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--auto", action="store_true", help="the default network with --rows")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument(
+        "--more-epochs", type=int, default=1, help="times the epochs, for partitions"
+    )
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--no-early-stopping", action="store_true")
 
@@ -88,12 +92,15 @@ def compare_processes(args: argparse.Namespace) -> None:
         for n in args.rows:
             X, y = generated(n)
             results: list[list[np.ndarray]] = [[] for _ in PROCESSES]
+            # Rows that are on the workers already
+            parts = [
+                client.persist(list(partitioned(X, y, args.partitions))) for client in (one, two)
+            ]
             for _ in range(args.repeats):  # in turns: other programs disturb both alike
-                for client, of_client in zip((one, two), results, strict=True):
+                for client, given, of_client in zip((one, two), parts, results, strict=True):
                     before, mine = client.run(cpu_seconds), cpu_seconds()
                     start = time.perf_counter()
-                    parts = partitioned(X, y, args.partitions)
-                    epochs = fit_shards(model, *parts, client=client).n_iter_
+                    epochs = fit_shards(model, *given, client=client).n_iter_
                     seconds = time.perf_counter() - start
                     after = client.run(cpu_seconds)
                     busiest = max(after[worker] - before[worker] for worker in before)
@@ -116,16 +123,39 @@ def scores(model, X, y) -> str:
     return f"{error:.4f} | {model.log_likelihood(X, y):.4f} | {model.n_iter_}"
 
 
+def make_table(n: int, rng: np.random.Generator):
+    """Two categories and three numbers, of which some are missing, and a target."""
+    import pandas as pd
+
+    kind = rng.choice(["a", "b", "c", "d"], size=n, p=[0.5, 0.3, 0.15, 0.05])
+    size = rng.choice(["small", "big"], size=n)
+    x, w = rng.normal(size=(2, n))
+    y = 2.0 * (kind == "a") - 1.5 * (kind == "c") + np.sin(2 * x) + 0.5 * w * (size == "big")
+    frame = pd.DataFrame({"kind": kind, "size": size, "x": x, "w": w})
+    frame["near"] = x + 0.3 * rng.normal(size=n)
+    for name, share in (("kind", 0.1), ("x", 0.2), ("w", 0.1)):
+        frame.loc[rng.random(n) < share, name] = None
+    return frame, y + 0.2 * rng.normal(size=n)
+
+
+def load(folder: str | None, name: str):
+    """Training rows in a random order, and test rows."""
+    if name == TABLE:
+        rng = np.random.default_rng(0)
+        return *make_table(3000, rng), *make_table(5000, rng)
+    X, y, tests = load_uci(folder, name)
+    train = np.setdiff1d(np.arange(len(y)), tests[0])
+    train = np.random.default_rng(0).permutation(train)
+    return X[train], y[train], X[tests[0]], y[tests[0]]
+
+
 def compare_scores(args: argparse.Namespace) -> None:
     from sktagi.dask import fit_shards
 
     print("| set | trained on | RMSE | log-likelihood | epochs | seconds an epoch |")
     print("|---|---|---|---|---|---|")
     for name in args.sets:
-        X, y, tests = load_uci(args.data, name)
-        train = np.setdiff1d(np.arange(len(y)), tests[0])
-        train = np.random.default_rng(0).permutation(train)
-        X_train, y_train, X_test, y_test = X[train], y[train], X[tests[0]], y[tests[0]]
+        X, y, X_test, y_test = load(args.data, name)
         model = TAGIRegressor(
             max_iter=args.epochs, n_members=args.members, random_state=0,
             early_stopping=not args.no_early_stopping,
@@ -136,15 +166,16 @@ def compare_scores(args: argparse.Namespace) -> None:
             print("| " + " | ".join(row) + " |", flush=True)
 
         start = time.perf_counter()
-        fitted = model.fit(X_train, y_train)
+        fitted = model.fit(X, y)
         report("all rows, fit", fitted, time.perf_counter() - start)
-        rows = len(train) // args.partitions
+        rows = np.array_split(np.arange(len(y)), args.partitions)
         start = time.perf_counter()
-        fitted = model.fit(X_train[:rows], y_train[:rows])
+        fitted = model.fit(X[: len(rows[0])], y[: len(rows[0])])
         report("one partition alone", fitted, time.perf_counter() - start)
+        model.set_params(max_iter=args.epochs * args.more_epochs)
         for processes in PROCESSES:
             with cluster_of(processes) as client:
-                parts = partitioned(X_train, y_train, args.partitions)
+                parts = [X[a[0] : a[-1] + 1] for a in rows], [y[a] for a in rows]
                 start = time.perf_counter()
                 fitted = fit_shards(model, *parts, client=client)
                 seconds = time.perf_counter() - start

@@ -65,8 +65,9 @@ def fit_shards(
 
     Each partition holds out ``validation_fraction`` of its own rows. An epoch is one pass of every
     partition over its other rows, from the same posterior, and a merge (`sktagi.merging`).
-    Statistics for standardisation, and the score and the noise of the validation rows, are those
-    of all partitions together. What a lost worker held is computed again by dask.
+    Statistics for standardisation, the score and the noise of the validation rows, and what the
+    columns of tables with categories and missing values become, are those of all partitions
+    together.
 
     The mixture is calibrated by the rows that all partitions hold out, as by ``fit``. A ``cv`` is
     refused: its splits are of all rows, which no worker has.
@@ -77,35 +78,61 @@ def fit_shards(
     epoch of M partitions makes 1/M of the steps of an epoch of ``fit``: with partitions of fewer
     than some thousand rows, multiply ``max_iter`` and ``n_iter_no_change`` by M.
 
+    What a lost worker held is computed again by dask. If there are no workers for longer than
+    ``timeout``, or on Ctrl-C, the estimator keeps what it has learned so far, with a warning.
+    Callbacks are called in this process.
+
     Parameters
     ----------
     estimator : TAGIRegressor or TAGIClassifier
         Its parameters say how to fit; it does not change. ``warm_start`` has no effect.
 
-    X : dask array or dataframe of shape (n_samples, n_features)
-        Features, partitioned along the rows.
+    X : dask array or dataframe of shape (n_samples, n_features), or list
+        Features, partitioned along the rows. A list has partitions in memory, or functions without
+        arguments that load them.
 
-    y : dask array, series or dataframe
+    y : dask array, series or dataframe, or list
         Targets or class labels, partitioned as X.
 
-    sample_weight : dask array or series of shape (n_samples,), default=None
+    sample_weight : dask array or series of shape (n_samples,), or list, default=None
         Weights, partitioned as X. Their common size does not matter, as in ``fit``.
 
-    client : distributed.Client, default=None
-        The cluster to use; None is the one that was connected to last.
+    client : distributed.Client, concurrent.futures.Executor or module, default=None
+        The cluster to use; None is the one that was connected to last. An executor takes lists,
+        and its processes must share a folder for temporary files. The module ``ray`` stands for
+        the cluster that it is connected to.
+
+    timeout : float, default=None
+        Seconds to wait while a cluster has no workers; None waits as long as it takes, and says so.
 
     Returns
     -------
     estimator : TAGIRegressor or TAGIClassifier
         A fitted copy, as ``fit`` would make it.
 
+    Raises
+    ------
+    TimeoutError
+        If there are no workers for longer than ``timeout`` before the first epoch is learned.
+
     Examples
     --------
-    With dask installed (``pip install "sktagi[dask]"``), and a cluster::
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sktagi import TAGIRegressor
+    >>> from sktagi.dask import fit_shards
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X_parts, y_parts = np.array_split(X, 2), np.array_split(y, 2)
+    >>> model = TAGIRegressor(hidden_layer_sizes=(), n_members=2, random_state=0)
+    >>> with ThreadPoolExecutor(2) as executor:  # or ProcessPoolExecutor
+    ...     model = fit_shards(model, X_parts, y_parts, client=executor)
+    >>> bool(model.score(X, y) > 0.45)
+    True
+
+    With dask (``pip install "sktagi[dask]"``), and a cluster::
 
         from dask.distributed import Client
-        from sktagi import TAGIRegressor
-        from sktagi.dask import fit_shards
 
         client = Client()  # worker processes on this machine
         model = fit_shards(TAGIRegressor(), X, y)  # dask arrays or frames
