@@ -151,16 +151,13 @@ def join_columns(
     """Return what the columns of the table become, by all its parts."""
     X, weight = rows_of(parts)
     if all(part.is_whole for part in parts):
-        columns = fit_columns(X, weight, names, levels, streamed=False, clips=clips)
-        columns.knows_gaps = False
-        return columns
+        return fit_columns(X, weight, names, levels, streamed=False, clips=clips)
     lowest, highest = _range(parts)
     if not sparse.issparse(X):  # how far tails go is known of all rows
         ends = np.stack([lowest, highest]).astype(X.dtype)
         ends[:, [k for k, of_column in enumerate(levels or ()) if of_column is not None]] = np.nan
         X, weight = np.concatenate([X, ends]), np.append(weight, [0.0, 0.0])
     columns = fit_columns(X, weight, names, levels, streamed=False, clips=clips)
-    columns.knows_gaps = False  # their noise is learned with what gaps add
     return _with_counts(columns, parts, lowest, highest)
 
 
