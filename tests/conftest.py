@@ -1,11 +1,15 @@
 """Tests are many small products: one BLAS thread is faster than several, alone or side by side."""
 
+from importlib.util import find_spec
+
 import pytest
 from threadpoolctl import threadpool_limits
 
 from sktagi.engine import interrupts
 
 threadpool_limits(limits=1, user_api="blas")
+
+collect_ignore = [] if find_spec("dask") else ["clusters.py"]
 
 
 @pytest.fixture(autouse=True)

@@ -53,8 +53,10 @@ def test_every_executor_gives_the_same_bits(processes, threads, estimator):
     X, y = make_rows()
     y = y if estimator is TAGIRegressor else np.digitize(y, [1.0, 2.0])
     model = estimator(max_iter=3, n_members=2, random_state=0)  # networks of several kinds
-    executors = [processes, threads, joblib.externals.loky.get_reusable_executor(2)]
-    fitted = [fit_shards(model, *in_parts(X, y), client=one) for one in executors]
+    # Of its own: joblib would take the reusable one for one that it has made itself.
+    with joblib.externals.loky.ProcessPoolExecutor(2) as others:
+        executors = [processes, threads, others]
+        fitted = [fit_shards(model, *in_parts(X, y), client=one) for one in executors]
     for other in fitted[1:]:
         np.testing.assert_array_equal(predictions(other, X), predictions(fitted[0], X))
     assert fitted[0].n_samples_seen_ == 400
