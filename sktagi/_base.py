@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -588,6 +589,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return Plan(self._n_epochs(n_rows), self.n_iter_no_change, self.tol)
 
     @property
+    def _noise_is_learned(self) -> bool:
+        return self._scales_targets and isinstance(self.sigma_v, str)
+
+    @property
     def _noise_may_vary(self) -> bool:
         return self._scales_targets and isinstance(self.sigma_v, str) and self.sigma_v == "auto"
 
@@ -606,6 +611,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         groups: np.ndarray | None,
     ) -> Network | Mixture:
         """Train a network in place, and set what training tells; returns what is kept of it."""
+        knows_gaps = validation is not None or not self._noise_is_learned
+        self._columns = replace(self._table, knows_gaps=knows_gaps)
         rows = self._prepare(data, net.dtype).with_keys()
         name = type(self).__name__
         plan = self._plan(order.shape[1])

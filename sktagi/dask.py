@@ -270,7 +270,7 @@ def _read(
     parts = [one.part for one in told]
     names = getattr(first, "feature_names_in_", None)
     columns = join_columns(parts, names, levels, clips=bool(sent.standardize))
-    columns.knows_gaps = False  # what gaps add is part of the noise that shards learn
+    columns.knows_gaps = not sent._noise_is_learned  # else gaps are part of the noise
     shards = workers.keep(make_shard, tables, seeds, columns=columns, n_members=n_members)
     summaries = workers.call(summary, shards)
     unseen = np.flatnonzero(sum(s.n_observed for s in summaries) == 0)
