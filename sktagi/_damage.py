@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ._jumps import RECENT, Run
 from ._scaling import Moments, Scaling
 from .engine.encoding import Pieces, Whitening
 from .engine.mixture import Mixture
+from .engine.noise_network import Errors, NoiseNetwork
 from .engine.posterior import Calibration, FullLayer, Layer, Network
+from .engine.rescaling import Change
 from .tables.columns import Columns
 from .tables.completion import JointGaussian
 
@@ -27,6 +30,28 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "bool": _FLAG,
     "Any": (object,),
 }
+# Fields whose numbers are all finite, and those of which none is negative, either.
+_FINITE = {
+    "Pieces": ("center", "slope"),
+    "Whitening": ("matrix", "offset"),
+    "NoiseNetwork": ("exponent", "level"),
+    "Run": ("error", "mean", "recent"),
+    "Shape": ("mu",),
+    "JointGaussian": ("mean", "correlation"),
+    "Change": ("ratio", "shift"),
+    "Errors": ("x",),
+}
+_NOT_NEGATIVE = {
+    "Moments": ("weight", "deviation", "since"),
+    "Mixture": ("weight",),
+    "Run": ("n_rows", "weight", "error_deviation", "deviation", "usual", "n_usual"),
+    "Shape": ("weight",),
+    "JointGaussian": ("scale",),
+    "Columns": ("n_missing", "width"),
+    "Errors": ("var", "weight"),
+}
+# Those that may be NaN, where a target was not observed.
+_WITH_GAPS = (("Waiting", "y"), ("Errors", "error"))
 # What every fitted estimator has, and what this is.
 _ATTRIBUTES: dict[str, tuple[type, ...]] = {
     "_net": (Network, Mixture),
@@ -53,6 +78,15 @@ def check_fields(value: Any) -> None:
             _require(False, f"{name} of a {type(value).__name__} is missing")
         if first in _TYPES and found is not None:
             _require_type(found, _TYPES[first], f"{name} of a {type(value).__name__}")
+        may_be_nan = (type(value).__name__, name) in _WITH_GAPS
+        if isinstance(found, np.ndarray) and found.dtype.kind == "f" and not may_be_nan:
+            _require(not np.isnan(found).any(), f"{name} of a {type(value).__name__} is not finite")
+    kind = type(value).__name__
+    for name in (*_FINITE.get(kind, ()), *_NOT_NEGATIVE.get(kind, ())):
+        finite = np.isfinite(getattr(value, name)).all()
+        _require(bool(finite), f"{name} of a {kind} is not finite")
+    for name in _NOT_NEGATIVE.get(kind, ()):
+        _require(bool((getattr(value, name) >= 0).all()), f"{name} of a {kind} is negative")
 
 
 def check_state(state: dict[str, Any]) -> None:
@@ -64,6 +98,8 @@ def check_state(state: dict[str, Any]) -> None:
         _require_type(state[name], types, name)
     np.dtype(state["_dtype"])
     net, scaling, n_features = state["_net"], state["_scaling"], state["n_features_in_"]
+    if "_target_range" in state:
+        _check_target_range(state["_target_range"])
     if "feature_names_in_" in state:
         _shaped(state["feature_names_in_"], "feature_names_in_", (n_features,))
     columns = state.get("_columns")
@@ -73,6 +109,8 @@ def check_state(state: dict[str, Any]) -> None:
         _check_columns(columns, n_features)
         n_inputs = columns.n_encoded
     _check_net(net, n_inputs)
+    if "_drift" in state:
+        _check_drift(state["_drift"], n_inputs, net)
     _require_type(scaling.x, (Moments,), "statistics of X")
     _check_moments(scaling.x, n_inputs)
     if scaling.y is None:
@@ -83,6 +121,22 @@ def check_state(state: dict[str, Any]) -> None:
         _check_moments(scaling.y, net.outputs.n_outputs)
         _require(state.get("_n_targets") == net.outputs.n_outputs, "_n_targets is wrong")
         _require(state.get("_y_ndim") in (1, 2), "_y_ndim is wrong")
+        _check_stream(state, net.outputs.n_outputs)
+
+
+def _check_stream(state: dict[str, Any], n_outputs: int) -> None:
+    run, first = state.get("_run"), state.get("_first_targets")
+    if run is not None:
+        _require_type(run, (Run,), "_run")
+        for values in run[:-2]:
+            _shaped(values, "a run of targets", (n_outputs,))
+        _shaped(run.recent, "a run of targets", (n_outputs, RECENT))
+        _require(not run.n_rows.any() or run.before is not None, "a run of targets is wrong")
+        if run.before is not None:
+            _check_moments(run.before, n_outputs)
+    if first is not None:
+        _require_type(first, (np.ndarray,), "_first_targets")
+        _require(first.ndim == 2 and first.shape[1] == n_outputs + 1, "_first_targets is wrong")
 
 
 def _check_net(net: Network | Mixture, n_inputs: int) -> None:
@@ -94,6 +148,7 @@ def _check_net(net: Network | Mixture, n_inputs: int) -> None:
         n_kinds = len(net.networks)
         _require(len(net.names) == n_kinds, "kinds and their names differ")
         _shaped(net.weight, "weights of kinds", (n_kinds, 1, 1), (n_kinds, n_outputs, 1))
+        _require(bool((net.weight.sum(axis=0) > 0).all()), "weights of kinds are zero")
     if net.calibration is not None:
         _check_calibration(net.calibration, n_noise, n_outputs)
     noise = net.noise_net
@@ -101,7 +156,57 @@ def _check_net(net: Network | Mixture, n_inputs: int) -> None:
         _check_network(noise.net, n_inputs, noise.net.n_members)
         for values in (noise.exponent, noise.level):
             _shaped(values, "noise of rows", (n_noise, 1))
+        _check_waiting(noise, n_inputs, n_noise)
     _require(net.is_sound(), "numbers are not finite, or variances not positive")
+
+
+def _check_waiting(noise: NoiseNetwork, n_inputs: int, n_noise: int) -> None:
+    _require(noise.net.is_sound(), "noise of rows is wrong")
+    if noise.change is not None:
+        _require_type(noise.change, (Change,), "units of noise")
+        for values in noise.change:
+            _shaped(values, "units of noise", (n_inputs,))
+        _require(_positive(noise.change.ratio), "units of noise are wrong")
+    for errors in noise.waiting:
+        _require_type(errors, (Errors,), "errors that wait")
+        _shaped(errors.x, "errors that wait", (1, n_inputs + 1))
+        for values in (errors.error, errors.var):
+            _shaped(values, "errors that wait", (n_noise, 1))
+        for values in (errors.weight, errors.fold):
+            _shaped(values, "errors that wait", (1,))
+        _require(not np.isinf(errors.error).any(), "errors that wait are not finite")
+
+
+def _check_drift(drift: Any, n_inputs: int, net: Network | Mixture) -> None:
+    _require(type(drift).__name__ == "Drift", "_drift is wrong")
+    _require(drift.half_life > 0, "half_life of a drift is wrong")
+    for name in ("gain", "squares", "age"):
+        _require(bool(np.isfinite(getattr(drift, name))), f"{name} of a drift is not finite")
+    _require(drift.squares >= 0 and drift.age >= 0, "a drift is wrong")
+    _require(0 <= drift.kind < len(net.networks), "kind of a drift is wrong")
+    old, n_outputs = drift.old, net.outputs.n_outputs
+    _require((old is None) == (drift.scaling is None), "units of an old network are wrong")
+    if old is None:
+        _require(not drift.waiting, "rows wait for an old network")
+        return
+    _require_type(old, (Network,), "old network")
+    _require_type(drift.scaling, (Scaling,), "units of an old network")
+    _check_network(old, n_inputs, 1)
+    _require(old.outputs.n_outputs == n_outputs and old.is_sound(), "an old network is wrong")
+    _check_moments(drift.scaling.x, n_inputs)
+    if drift.scaling.y is not None:
+        _check_moments(drift.scaling.y, n_outputs)
+    for rows in drift.waiting:
+        _require(type(rows).__name__ == "Waiting", "rows that wait are wrong")
+        _shaped(rows.x, "rows that wait", (1, n_inputs))
+        for name in ("mu_z", "var_z"):
+            _shaped(getattr(rows, name), f"{name} of rows that wait", (n_outputs, 1))
+        _shaped(rows.noise_var, "noise of rows that wait", (net.outputs.n_noise, 1))
+        for name in ("mean", "scale"):
+            _shaped(getattr(rows, name), f"{name} of rows that wait", (n_outputs, 1), (1, 1))
+        _shaped(rows.weight, "weight of rows that wait", (1,))
+        _require(len(rows.y) == 1, "targets that wait are wrong")
+        _require(_positive(rows.scale), "scale of rows that wait is wrong")
 
 
 def _check_calibration(calibration: Calibration, n_noise: int, n_outputs: int) -> None:
@@ -135,6 +240,8 @@ def _check_network(net: Network, n_inputs: int, n_members: int) -> None:
     if encoding is not None:
         _require_type(encoding, (Pieces, Whitening), "an encoding")
         _require(encoding.n_encoded == sizes[0], "an encoding is wrong")
+        if isinstance(encoding, Pieces):
+            _require(bool((encoding.lowest < encoding.highest).all()), "an encoding is wrong")
         for values in encoding.arrays():
             _require(values.shape[-1] == sizes[0], "an encoding is wrong")
 
@@ -145,6 +252,12 @@ def _check_moments(moments: Moments, size: int) -> None:
         _shaped(values, f"{name} of statistics", (size,))
         _require(bool(np.isfinite(values).all()), f"{name} of statistics is not finite")
     _require(bool((np.broadcast_to(moments.floor, size) >= 0).all()), "floor is negative")
+
+
+def _check_target_range(target_range: Any) -> None:
+    if target_range is not None:  # of a map that needs none
+        _require_type(target_range, (np.ndarray,), "range of the targets")
+        _require(bool((np.diff(target_range, axis=0) >= 0).all()), "range of the targets is wrong")
 
 
 def _check_columns(columns: Columns, n_features: int) -> None:
@@ -164,6 +277,8 @@ def _check_columns(columns: Columns, n_features: int) -> None:
     _require(there, "missing_columns is wrong")
     of_columns = zip(columns.shares, columns.slots, columns.levels, strict=True)
     for shares, slots, levels in of_columns:
+        if shares is not None:
+            _require(bool(((shares >= 0) & (shares <= 1)).all()), "shares of levels are wrong")
         if slots is not None:
             _require(levels is not None, "levels of columns are wrong")
             n_slots = 0 if shares is None else len(shares)
@@ -174,6 +289,10 @@ def _check_columns(columns: Columns, n_features: int) -> None:
         for values, shape in ((gaussian.mean, (n,)), (gaussian.scale, (n,)),
                               (gaussian.correlation, (n, n))):  # fmt: skip
             _shaped(values, "distribution of columns", shape)
+        try:
+            np.linalg.cholesky(gaussian.correlation)
+        except np.linalg.LinAlgError:
+            _require(False, "correlations of columns are wrong")
 
 
 def _positive(values: Any) -> bool:

@@ -17,16 +17,28 @@ Version 4
     distribution of standardised errors, (n_outputs, K), ``spread``, a factor, and of classes
     ``slope``, ``unknown`` and ``usual_var``, numbers, and ``slope_scores``, (slopes,);
     ``noise_net``, a ``NoiseNetwork`` or None: ``net``, a ``Network`` with ``LogVariance`` as its
-    outputs, ``exponent`` and ``level``, (n_noise, 1), ``bounds``, (2, n_noise, 1), and ``scores``,
-    (exponents, n_noise).
+    outputs, ``exponent`` and ``level``, (n_noise, 1), ``bounds``, (2, n_noise, 1), ``scores``,
+    (exponents, n_noise), ``change``, a ``Change`` of the units of inputs or None, and ``waiting``,
+    a list of ``Errors`` to be learned. Older files have neither.
 ``_scaling``
     ``Scaling``: ``x`` and ``y``, ``Moments``, the running statistics of features and of targets;
     None in the place of class labels.
 ``_columns``, ``_levels``, ``_some_rows``
     ``Columns``: what the columns of X become, the levels of its categories as they were read, and
     some inputs. Older files have none: all columns are numbers.
+``_first_rows``
+    The first rows of a stream and their weights, (n, n_inputs + 1), as long as there are few; None.
+``_first_targets``
+    The same of targets, (n, n_targets + 1). Older files have none.
+``_run``
+    ``Run``, of targets that surprise one after the other and of usual errors, or None; not in older
+    files.
 ``_prequential``
     ``Prequential``: the sums behind the scores of the stream.
+``_drift``
+    ``Drift``: the sums behind ``drift_score_``, the half-life that they lead to, and the network
+    that the present one is compared with, of one member, with its own ``Scaling``; ``waiting``, a
+    list of ``Waiting``, rows to be looked at. Older files have none.
 ``_origin``
     ``Origin``: where training started, for merging.
 ``_split_seed``, ``_shares_fold``, ``_standardized``, ``_y_ndim``, ``_n_targets`` (the last two:
@@ -48,6 +60,8 @@ from typing import Any
 import numpy as np
 
 from ._damage import check_fields, check_state
+from ._drift import Drift, Waiting
+from ._jumps import Run
 from ._origin import Origin
 from ._prequential import Prequential
 from ._scaling import Moments, Scaling
@@ -56,9 +70,10 @@ from .engine.activations import ACTIVATIONS
 from .engine.encoding import Pieces, Whitening
 from .engine.mixture import Evidence, Mixture
 from .engine.multilabel import Labels
-from .engine.noise_network import LogVariance, NoiseNetwork
+from .engine.noise_network import Errors, LogVariance, NoiseNetwork
 from .engine.observations import Gaussian
 from .engine.posterior import Calibration, FullLayer, Layer, Network
+from .engine.rescaling import Change
 from .engine.shape import Shape, gaussian_shape
 from .engine.softmax import Softmax
 from .engine.tree import ClassTree
@@ -81,6 +96,8 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Calibration": (Calibration, Calibration._fields),
     "Shape": (Shape, Shape._fields),
     "NoiseNetwork": (NoiseNetwork, tuple(field.name for field in fields(NoiseNetwork))),
+    "Change": (Change, Change._fields),
+    "Errors": (Errors, Errors._fields),
     "LogVariance": (LogVariance, ("n_outputs",)),
     "Gaussian": (Gaussian, ("n_outputs",)),
     "ClassTree": (ClassTree, ("n_classes", "probit_scale", "is_probit", "order")),
@@ -89,6 +106,9 @@ _KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "Moments": (Moments, tuple(field.name for field in fields(Moments))),
     "Scaling": (Scaling, Scaling._fields),
     "Prequential": (Prequential, Prequential._fields),
+    "Drift": (Drift, Drift._fields),
+    "Waiting": (Waiting, Waiting._fields),
+    "Run": (Run, Run._fields),
     "Origin": (Origin, Origin._fields),
     "Columns": (Columns, tuple(field.name for field in fields(Columns))),
     "JointGaussian": (JointGaussian, tuple(field.name for field in fields(JointGaussian))),

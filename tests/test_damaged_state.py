@@ -13,6 +13,15 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
 X[::7, 1] = np.nan
 Y = X[:, 0] + 0.1 * RNG.normal(size=120)
+
+
+def one_by_one(model):
+    """Let a model learn a few single rows, some of which then wait to be looked at together."""
+    for k in range(3):
+        model.partial_fit(X[k : k + 1], Y[k : k + 1])
+    return model
+
+
 MODELS = {
     "kinds": lambda: TAGIRegressor(n_members=2, max_iter=3, random_state=0).fit(X, Y),
     "table": lambda: TAGIRegressor(n_members=1, max_iter=2, random_state=0).fit(
@@ -22,6 +31,7 @@ MODELS = {
         (3,), covariance_type="full", n_members=1, max_iter=2, random_state=0
     ).fit(X, np.column_stack([Y, -Y])),
     "stream": lambda: TAGIRegressor((4,), n_members=2, random_state=0).partial_fit(X, Y),
+    "rows": lambda: one_by_one(TAGIRegressor((4,), n_members=2, random_state=0).partial_fit(X, Y)),
     "classes": lambda: TAGIClassifier((4,), n_members=2, max_iter=2, random_state=0).fit(
         X, np.digitize(Y, [-0.5, 0.5])
     ),

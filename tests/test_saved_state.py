@@ -25,6 +25,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 
+from sktagi.engine.mixture import Mixture
 from sktagi.merging import fork, merge
 
 NAMES = "members", "targets", "classes", "float32", "full", "sparse", "streamed", "merged"
@@ -109,9 +110,18 @@ def test_public_attributes_are_there(saved, name):
     assert model.n_samples_seen_ == 130
 
 
+def forgets_as_then(model):
+    """Set the half-life that "auto" was in streams: three rows for each parameter."""
+    if model.half_life == "auto":
+        networks = model._net.networks
+        longest = max(3.0 * sum(layer.mu[0].size for layer in net.layers) for net in networks)
+        model.set_params(half_life=longest if len(networks) == 1 else max(512.0, longest))
+    return model
+
+
 @each
 def test_a_stream_goes_on(saved, name):
-    model = saved["estimators"][name]
+    model = forgets_as_then(saved["estimators"][name])
     model.partial_fit(rows(saved, name, MORE), answers(saved, name, MORE))
     assert_predicts(model, saved, name, "after partial_fit")
     assert model.n_samples_seen_ == 150
@@ -123,17 +133,19 @@ def test_a_warm_fit_goes_on_and_holds_out_the_same_rows(saved, name):
     model.fit(rows(saved, name, LEARNED), answers(saved, name, LEARNED))
     found = predictions(model, rows(saved, name, NEW))
     expected = saved["expected"][name]["after a warm fit"]
-    if "mean" in expected:  # the noise is found in another way now
+    if "mean" in expected:  # noise, and what the network does not know, are found in another way
         off = np.abs(found["mean"] - expected["mean"]) / expected["std"]
         assert off.max() < 0.3
-        np.testing.assert_allclose(found["std"], expected["std"], rtol=0.25)
+        ratio = found["std"] / expected["std"]
+        assert abs(np.log(np.median(ratio))) < 0.3
+        assert np.abs(np.log(ratio)).max() < 0.6
     else:
         np.testing.assert_allclose(found["proba"], expected["proba"], atol=0.02)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "full"])
 def test_copies_that_learn_different_rows_can_be_merged(saved, name):
-    model = saved["estimators"][name]
+    model = forgets_as_then(saved["estimators"][name])
     start = model if name == "merged" else fork(model)  # merged, it is a starting point already
     parts = slice(130, 140), slice(140, 150)
     merged = merge([
@@ -146,7 +158,7 @@ def test_copies_that_learn_different_rows_can_be_merged(saved, name):
 
 @each
 def test_saved_again_it_stays_the_same(saved, name):
-    model = saved["estimators"][name]
+    model = forgets_as_then(saved["estimators"][name])
     again = pickle.loads(pickle.dumps(model))
     X = rows(saved, name, NEW)
     before = predictions(model, X)
@@ -182,7 +194,7 @@ def test_all_that_version_3_predicts_stays(recent, name):
 
 @each
 def test_streams_and_merges_of_version_3_go_on(recent, name):
-    model = recent["estimators"][name]
+    model = forgets_as_then(recent["estimators"][name])
     if name != "full":
         start = model if name == "merged" else fork(model)
         parts = slice(130, 140), slice(140, 150)
@@ -215,8 +227,16 @@ def test_loaded_estimators_have_the_parameters_of_today(name, version):
 
 
 @pytest.mark.parametrize("name", ["kinds", "kinds of classes"])
-def test_unlike_members_of_version_4_predict_and_go_on(name):
+def test_unlike_members_of_version_4_predict_and_go_on(name, monkeypatch):
+    """With the same numbers, but for what kinds are apart: it counted by the weights then."""
     saved = load(4)
+    if name == "kinds":
+        model, X = saved["estimators"][name], saved["inputs"]["X"]
+        std = model.predict(X, return_std=True)[1]
+        monkeypatch.setattr(Mixture, "apart", property(lambda mixture: mixture.weight))
+        before = model.predict(X, return_std=True)[1]
+        assert (std <= before).all()
+        assert (std < 0.999 * before).any()
     model, X = saved["estimators"][name], saved["inputs"]["X"]
     y = saved["inputs"]["labels" if hasattr(model, "classes_") else "y"]
     expected = saved["expected"][name]
@@ -224,7 +244,7 @@ def test_unlike_members_of_version_4_predict_and_go_on(name):
     assert model.encoded_feature_names_.tolist() == ["x0", "x1"]
     for copy in (model, pickle.loads(pickle.dumps(model))):
         assert_equal_predictions(copy, X[NEW], expected["predictions"])
-        copy.partial_fit(X[MORE], y[MORE])
+        forgets_as_then(copy).partial_fit(X[MORE], y[MORE])
         assert_equal_predictions(copy, X[NEW], expected["after partial_fit"])
 
 
