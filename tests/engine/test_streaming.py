@@ -5,7 +5,7 @@ import pytest
 from helpers import DTYPES, assert_same_posterior, make_network, make_rows, with_ones
 from scipy import sparse, stats
 
-from sktagi.engine import streaming
+from sktagi.engine import noise_stream, streaming
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.noise_network import draw_noise_network, mean_outputs
 from sktagi.engine.posterior import Calibration, full_prior
@@ -225,7 +225,8 @@ def test_the_noise_network_forgets_as_fast_as_the_means_or_faster(half_life, mon
         found.append(settings.half_life)
         return Learner(learned, settings, **others)
 
-    monkeypatch.setattr(streaming, "Learner", spy)
+    for module in (streaming, noise_stream):
+        monkeypatch.setattr(module, "Learner", spy)
     learn_stream(net, make_rows(40, 3), [Settings(40, True, half_life)])
     of_noise = {None: None, 100.0: 100.0, 1e9: 10.0 * n_parameters}[half_life]
     assert found == [half_life, of_noise]
