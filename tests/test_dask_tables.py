@@ -190,7 +190,7 @@ def test_a_sparse_matrix_in_chunks_may_have_missing_values(client):
     from sktagi.dask import fit_shards
 
     rng = np.random.default_rng(0)
-    X = sparse.random_array((600, 300), density=0.05, rng=rng, format="csr")
+    X = sparse.random_array((600, 300), density=0.05, random_state=rng, format="csr")
     y = X[:, :20].sum(axis=1) + 0.1 * rng.normal(size=600)
     X.data[rng.random(len(X.data)) < 0.1] = np.nan
     model = TAGIRegressor(**{**ONE, "max_iter": 5})

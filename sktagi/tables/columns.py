@@ -20,7 +20,7 @@ from scipy import sparse
 from .._outliers import beyond_a_gap
 from ..engine.fast import has_nan
 from ..engine.inputs import InputErrors
-from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, orders_of_draws
+from .completion import N_DRAWS, JointGaussian, fit_gaussian, normal_nodes, orders_of_draws, ranks
 
 __all__ = ["Columns", "Predict", "fit_columns", "has_missing", "plain_columns", "without_tails"]
 
@@ -37,11 +37,12 @@ FEWEST_TAILED = 10  # rows with a value, for a spread to mean something
 CLIP = 5.0  # spreads that its values approach, or twice the farthest that is not wrong
 BLOCK_ROWS = 4096  # that are completed at once
 SPARSE_NODES = 64  # columns of a sparse matrix share as many draws
+CANDIDATES = 128  # of many levels, that are predicted to find those that stand for all
 # Least scale of a "missing" column: weights of that size say something only if many rows do.
 MISSING_SPREAD = 2.0
 RARE_SPREAD = 0.1  # of two values, over their distance: rarer ones are not scaled up further
 
-Predict = Callable[[Any, InputErrors | None], tuple[np.ndarray, np.ndarray]]
+Predict = Callable[[Any, InputErrors | None], tuple[np.ndarray, ...]]
 
 
 @dataclass(eq=False)
@@ -81,7 +82,7 @@ class Columns:
             or self.width.any()
         )
 
-    @property
+    @cached_property
     def has_categories(self) -> bool:
         """Whether some columns are categories."""
         return any(levels is not None for levels in self.levels)
@@ -132,6 +133,11 @@ class Columns:
         if not self.knows_gaps:
             share = OWN_ROWS / (OWN_ROWS + self.n_missing[self._numbers])
         return np.where(self.is_empty[self._numbers] | (share < LEAST_SHARE), 0, share)
+
+    @property
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Columns that are numbers, and where their inputs stand."""
+        return self._numbers, self._starts[self._numbers]
 
     # Encoding
 
@@ -232,16 +238,24 @@ class Columns:
         """Return the errors of inputs at these rows: less in clipped tails, none in gaps."""
         if errors is None or sparse.issparse(X):
             return errors
+        slope = self.slopes(X)
+        return errors if slope is None else errors.times(slope)
+
+    def slopes(self, X: np.ndarray) -> np.ndarray | None:
+        """Return the slopes of inputs by their columns: less in clipped tails, none in gaps.
+
+        None: all are one.
+        """
         gaps = np.isnan(X)
         tails = self._numbers[self.width[self._numbers] > 0]
         if not (gaps.any() or len(tails)):
-            return errors
+            return None
         slope = np.where(gaps, 0.0, 1.0)
         at = self._starts[tails]
         clipped = (X[:, at] - self.center[tails]) / (CLIP * self.width[tails])
         # x / sqrt(1 + x^2) has the slope (1 + x^2)^(-3/2), here in terms of itself.
         slope[:, at] *= np.maximum(1 - np.square(np.nan_to_num(clipped)), 0) ** 1.5
-        return errors.times(slope)
+        return slope
 
     # What is missing
 
@@ -292,7 +306,7 @@ class Columns:
             if moments is not None and moments.weight.any():
                 mean, scale = moments.mean[at], moments.scale[at]
             X[:, at] = np.where(gaps, mean, X[:, at])
-            steps = np.where(gaps, (nodes * scale)[:, None], 0)
+            steps = np.where(gaps, nodes[:, ranks(gaps)] * scale, 0)
         for k, part in self._categories:
             block, shares = X[:, part], self.shares[k]
             assert shares is not None
@@ -316,6 +330,25 @@ class Columns:
             mu[..., rows] = center + shift * self._unknown(X[rows])
             var[..., rows] = within + between
         return mu, var
+
+    def in_ways(
+        self, X: Any, errors: InputErrors | None, predict: Predict, moments: Any
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Yield numbers of rows, and what is predicted of them, in each way to complete them.
+
+        What ``predict`` returns has a first axis for the ways; rows without gaps have one.
+        """
+        uncertain, certain = self._uncertain_rows(X), np.arange(X.shape[0])
+        if len(uncertain):
+            certain = np.delete(certain, uncertain)
+        if len(certain):
+            x, some = (X, errors) if not len(uncertain) else _rows_of(X, errors, certain)
+            yield certain, [a[None] for a in predict(self.filled(x, moments), some)]
+        if len(uncertain):
+            x, some = _rows_of(X, errors, uncertain)
+            levels = self._levels_to_draw(x, predict, moments)
+            ways = [predict(way, some) for way in self._completions(x, levels, moments)]
+            yield uncertain, [np.stack(values) for values in zip(*ways, strict=True)]
 
     def gap_variance(self, X: Any, predict: Predict, moments: Any) -> np.ndarray:
         """Return what gaps add to the variance of outputs, (n_outputs, n): mean over members."""
@@ -342,7 +375,8 @@ class Columns:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what completions change of means: on average, in variance; and the variance."""
         shift, square, within = (np.zeros_like(center) for _ in range(3))
-        for x in self._completions(X, moments):
+        levels = self._levels_to_draw(X, predict, moments)
+        for x in self._completions(X, levels, moments):
             mu, var = predict(x, errors)
             shift += (mu - center) / N_DRAWS
             square += np.square(mu - center) / N_DRAWS
@@ -377,13 +411,13 @@ class Columns:
             return np.unique(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[gaps])
         return np.flatnonzero((np.isnan(X) & counts).any(axis=1))
 
-    def _completions(self, X: Any, moments: Any) -> Iterator[Any]:
+    def _completions(self, X: Any, levels: dict[int, np.ndarray], moments: Any) -> Iterator[Any]:
         """Yield the rows with what they may be in the place of gaps."""
         orders = orders_of_draws(len(self._categories))
         if sparse.issparse(X):
             spread = self._sparse_spread(moments)
             for normal, node in zip(normal_nodes(SPARSE_NODES), orders, strict=True):
-                yield self._with_values(X, spread, normal, node)
+                yield self._with_values(X, spread, normal, levels, node)
             return
         gaps = np.isnan(X)
         at = self._starts[self._numbers]
@@ -393,9 +427,10 @@ class Columns:
             x = filled.copy()
             x[:, at] += step.astype(x.dtype)
             for (k, part), u in zip(self._categories, node, strict=True):
-                rows = np.flatnonzero(gaps[:, part.start])
-                x[rows, part] = 0
-                x[rows, part.start + self._nodes_of_levels(k)[u]] = 1
+                if k in levels:
+                    rows = np.flatnonzero(gaps[:, part.start])
+                    x[rows, part] = 0
+                    x[rows, part.start + levels[k][u]] = 1
             yield x
 
     def _sparse_spread(self, moments: Any) -> np.ndarray:
@@ -407,13 +442,21 @@ class Columns:
             result[at] = np.sqrt(np.maximum(variance, 0) * self._unknown_share)
         return result
 
-    def _with_values(self, X: Any, spread: np.ndarray, normal: np.ndarray, node: np.ndarray) -> Any:
+    def _with_values(
+        self,
+        X: Any,
+        spread: np.ndarray,
+        normal: np.ndarray,
+        levels: dict[int, np.ndarray],
+        node: np.ndarray,
+    ) -> Any:
         """Return sparse rows in which what is not known has some value."""
         X = X.copy()
         for (k, part), u in zip(self._categories, node, strict=True):
-            gaps = np.isnan(X.data) & (X.indices == part.start)
-            X.indices[gaps] += self._nodes_of_levels(k)[u]
-            X.data[gaps] = 1
+            if k in levels:
+                gaps = np.isnan(X.data) & (X.indices == part.start)
+                X.indices[gaps] += levels[k][u]
+                X.data[gaps] = 1
         gaps = np.isnan(X.data)
         column = X.indices[gaps]
         X.data[gaps] = self._usual[column] + spread[column] * normal[column % SPARSE_NODES]
@@ -421,15 +464,68 @@ class Columns:
         X.sort_indices()
         return X
 
-    def _nodes_of_levels(self, column: int) -> np.ndarray:
-        """Return a level for each draw (N_DRAWS,): as many draws of each as it has of the rows."""
-        shares = self.shares[column]
-        assert shares is not None
-        expected = shares * N_DRAWS
-        counts = np.floor(expected).astype(int)
-        rest = np.argsort(counts - expected, kind="stable")[: N_DRAWS - counts.sum()]
-        counts[rest] += 1
-        return np.repeat(np.arange(len(shares)), counts)
+    def _levels_to_draw(self, X: Any, predict: Predict, moments: Any) -> dict[int, np.ndarray]:
+        """Return the levels (N_DRAWS,) that stand for all, of categories with gaps in these rows.
+
+        If there are more levels than draws, they are quantiles of what levels do to predictions.
+        """
+        at = (
+            X.indices[np.isnan(X.data)] if sparse.issparse(X) else np.isnan(X).any(axis=0).nonzero()
+        )
+        gaps = np.unique(at)
+        result = {}
+        for k, part in self._categories:
+            if part.start not in gaps:
+                continue
+            shares = self.shares[k]
+            assert shares is not None
+            if len(shares) <= N_DRAWS:
+                result[k] = np.repeat(np.arange(len(shares)), _counts(shares))
+                continue
+            names, levels = self.slot_names[k], self.levels[k]
+            assert names is not None
+            assert levels is not None
+            if names[-1] == _beside("infrequent", levels):
+                shares = shares[:-1]  # a mean of levels has less spread than these
+            total = np.cumsum(shares)
+            quantiles = (np.arange(CANDIDATES) + 0.5) / CANDIDATES
+            some = np.searchsorted(total, quantiles * total[-1])
+            rows = self._usual_rows_with(part, some, X, moments)
+            effects = np.nan_to_num(predict(rows, None)[0].astype(np.float64))
+            effects = effects.reshape(-1, CANDIDATES)
+            effects -= effects.mean(axis=1, keepdims=True)
+            main = np.linalg.svd(effects, full_matrices=False)[2][0]
+            middle = (np.arange(N_DRAWS) + 0.5) * (CANDIDATES // N_DRAWS)
+            result[k] = some[main.argsort(kind="stable")[middle.astype(int)]]
+        return result
+
+    def _usual_rows_with(self, part: slice, slots: np.ndarray, X: Any, moments: Any) -> Any:
+        """Return rows of which only one category is known, with these levels."""
+        if sparse.issparse(X):
+            where = np.arange(len(slots)), part.start + slots
+            entries = np.ones(len(slots), dtype=X.dtype)
+            return sparse.csr_array((entries, where), shape=(len(slots), self.n_encoded))
+        row = np.full((1, self.n_encoded), np.nan, dtype=X.dtype)
+        row[:, self._starts[-1] :] = 0  # as if nothing were missing
+        rows = np.repeat(self.filled(row, moments), len(slots), axis=0)
+        rows[:, part] = 0
+        rows[np.arange(len(slots)), part.start + slots] = 1
+        return rows
+
+
+def _counts(shares: np.ndarray) -> np.ndarray:
+    """Return how many draws each of a few levels has: as many as of the rows."""
+    expected = shares * N_DRAWS
+    counts = np.floor(expected).astype(int)
+    rest = np.argsort(counts - expected, kind="stable")[: N_DRAWS - counts.sum()]
+    counts[rest] += 1
+    return counts
+
+
+def _rows_of(
+    X: Any, errors: InputErrors | None, rows: np.ndarray
+) -> tuple[Any, InputErrors | None]:
+    return X[rows], None if errors is None else errors.take(rows)
 
 
 def has_missing(X: Any) -> bool:
@@ -542,17 +638,24 @@ def _fit_levels(
         own[:n] |= rows[:n] > 0  # nothing to join it with
     slots = np.full(n + 1, -1)
     slots[own] = np.arange(np.count_nonzero(own))
-    names = [*levels, "missing"]
+    names = [*levels, _beside("missing", levels)]
     slot_names = [name for name, has in zip(names, own, strict=True) if has]
     joined = ~own & (rows > 0)
     joined[n] = False
     if joined.any():
         slots[joined] = len(slot_names)
-        slot_names.append("infrequent")
+        slot_names.append(_beside("infrequent", levels))
     known = slots[number] >= 0
     shares = np.bincount(slots[number][known], weight[known], minlength=len(slot_names))
     shares = (shares + 0.5) / (shares + 0.5).sum()
     return slots, slot_names, shares
+
+
+def _beside(name: str, levels: list[str]) -> str:
+    """Return a name that no level has."""
+    while name in levels:
+        name += "_"
+    return name
 
 
 def _tails(

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from scipy.special import ndtri
 
-__all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "orders_of_draws"]
+__all__ = ["N_DRAWS", "JointGaussian", "fit_gaussian", "normal_nodes", "orders_of_draws", "ranks"]
 
 N_DRAWS = 16  # ways in which a row is completed
+N_UNLIKE = 5  # gaps of a row that are completed independently of each other in their powers, too
+POWER_WEIGHTS = np.array([5.0, 2.0, 1.0, 1.0, 0.5])  # how much correlations of each power count
+N_STARTS = 100  # orders that are tried
 # Rows of a table with missing values that mean and covariance are found from: at most so many,
 # and so many numbers in their covariances.
 MOST_ROWS = 2000
@@ -42,22 +47,21 @@ class JointGaussian:
         """Complete rows by their conditional means, and return steps (k, rows, n) from these.
 
         The steps make of standard normal ``nodes`` (k, n) draws of what is missing, given the rest:
-        a joint draw, corrected by what conditioning says of its other values (Matheron's rule).
+        of the first nodes for the first value that a row misses, and so on.
         """
         filled = np.array(values, dtype=np.float64)
         steps = np.zeros((len(nodes), *filled.shape))
-        joint = nodes @ np.linalg.cholesky(self.correlation).T
-        unit = np.where(self.scale > 0, self.scale, 1)
-        z = (filled - self.mean) / unit
-        for rows in _blocks(len(z), len(unit)):
-            there, observed, apart = _parts(z[rows], self.correlation)
-            given = np.where(there, z[rows], 0)[:, :, None]
-            draws = np.where(there[:, :, None], joint.T, 0)
-            solved = np.linalg.solve(observed, np.concatenate([given, draws], axis=2))
-            expected = np.einsum("rij,rjk->kri", apart, solved)
-            filled[rows] = np.where(there, filled[rows], self.mean + expected[0] * self.scale)
-            step = (joint[:, None] - expected[1:]) * self.scale
-            steps[:, rows] = np.where(there, 0, step)
+        z = (filled - self.mean) / np.where(self.scale > 0, self.scale, 1)
+        zeros = np.zeros(len(self.mean))
+        for rows in _blocks(len(z), len(zeros)):
+            there = ~np.isnan(z[rows])
+            expected, cov = _conditional(z[rows], zeros, self.correlation)
+            filled[rows] = np.where(there, filled[rows], self.mean + expected * self.scale)
+            if len(nodes):
+                root = np.linalg.cholesky(cov + there[:, :, None] * np.eye(len(zeros)))
+                of_rows = nodes[:, ranks(~there)]
+                step = np.einsum("rij,krj->kri", root, of_rows) * self.scale
+                steps[:, rows] = np.where(there, 0, step)
         return filled, steps
 
 
@@ -80,7 +84,9 @@ def fit_gaussian(values: np.ndarray, weight: np.ndarray) -> JointGaussian | None
     if not (np.isfinite(scale).all() and np.isfinite(mean).all()):
         return None  # refused later, with a clear error
     scale = np.where(scale > 1e-12 * np.abs(mean), scale, 0)
-    z = np.where(missing, np.nan, z / np.where(scale > 0, scale, 1))
+    # What never varies may differ from its mean by a rounding error, which can be large.
+    z = np.where(scale > 0, z / np.where(scale > 0, scale, 1), 0)
+    z = np.where(missing, np.nan, z)
     shift, cov = _fit_standardised(z, weight / weight.sum(), missing)
     return JointGaussian(mean + shift * scale, scale, cov)
 
@@ -136,19 +142,77 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n_rows, size))
 
 
+@cache
 def normal_nodes(n: int) -> np.ndarray:
     """Return points (N_DRAWS, n) that stand for independent standard normal numbers.
 
-    Each column has mean 0 and variance 1, and no correlation with the others, as far as so few
-    points allow: so the moments of a linear function are exact.
+    Each column has the quantiles of a normal distribution, mean 0 and variance 1, and next to no
+    correlation with the others of its ``N_DRAWS - 1``. Of the first columns, powers are hardly
+    correlated either, so that they stand for independent numbers of a function that bends, too.
+    Not to be written to.
     """
     rng = np.random.default_rng(0)
+    scores = ndtri((np.arange(N_DRAWS) + 0.5) / N_DRAWS)
+    scores /= scores.std()
     some = N_DRAWS - 1
     parts = []
     for _ in range(-(-n // some)):
         draws = rng.normal(size=(N_DRAWS, some))
-        parts.append(np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(N_DRAWS))
+        uncorrelated = np.linalg.qr(draws - draws.mean(axis=0))[0]
+        orders = uncorrelated.argsort(axis=0).argsort(axis=0)
+        orders[:, :N_UNLIKE] = _unlike_orders()
+        parts.append(_uncorrelated(scores[orders]))
     return np.hstack([np.empty((N_DRAWS, 0)), *parts])[:, :n]
+
+
+@cache
+def _unlike_orders() -> np.ndarray:
+    """Return orders (N_DRAWS, N_UNLIKE) of the draws whose powers are hardly correlated."""
+    rng = np.random.default_rng(0)
+    powers = np.vander(np.linspace(-1, 1, N_DRAWS), len(POWER_WEIGHTS) + 1, increasing=True)
+    powers = np.linalg.qr(powers)[0][:, 1:] * POWER_WEIGHTS  # orthogonal polynomials
+    orders = np.arange(N_DRAWS)[:, None]
+    while orders.shape[1] < N_UNLIKE:
+        others = powers[orders].reshape(N_DRAWS, -1)
+        found = [_unlike(rng.permutation(N_DRAWS), powers, others) for _ in range(N_STARTS)]
+        orders = np.column_stack([orders, min(found, key=lambda pair: pair[0])[1]])
+    return orders
+
+
+def _unlike(order: np.ndarray, powers: np.ndarray, others: np.ndarray) -> tuple[float, np.ndarray]:
+    """Swap draws as long as correlations with others get smaller, in place; return their sum."""
+    one, other = np.triu_indices(N_DRAWS, 1)
+    apart = (others[one] - others[other])[:, None]
+    while True:
+        mine = powers[order]
+        correlations = mine.T @ others
+        now = float(np.square(correlations).sum())
+        step = (mine[other] - mine[one])[:, :, None]
+        after = np.square(correlations + step * apart).sum(axis=(1, 2))
+        best = int(after.argmin())
+        if after[best] >= (1 - 1e-9) * now:
+            return now, order
+        swapped = [one[best], other[best]]
+        order[swapped] = order[swapped[::-1]]
+
+
+def _uncorrelated(nodes: np.ndarray) -> np.ndarray:
+    """Swap numbers within columns, but the first, as long as correlations get smaller, in place."""
+    one, other = np.triu_indices(len(nodes), 1)
+    moved = True
+    while moved:
+        moved = False
+        for column in range(N_UNLIKE, nodes.shape[1]):
+            rest = np.delete(nodes, column, axis=1)
+            now = nodes[:, column] @ rest
+            step = nodes[other, column] - nodes[one, column]
+            after = np.square(now + step[:, None] * (rest[one] - rest[other])).sum(axis=1)
+            best = after.argmin()
+            if after[best] < (1 - 1e-9) * (now @ now):
+                swapped = [one[best], other[best]]
+                nodes[swapped, column] = nodes[swapped[::-1], column]
+                moved = True
+    return nodes
 
 
 def orders_of_draws(n: int) -> np.ndarray:
@@ -157,3 +221,8 @@ def orders_of_draws(n: int) -> np.ndarray:
     return np.column_stack(
         [np.empty((N_DRAWS, 0), int), *(rng.permutation(N_DRAWS) for _ in range(n))]
     )
+
+
+def ranks(missing: np.ndarray) -> np.ndarray:
+    """Return the how many-th missing value of its row each one is, (rows, n), from 0 on."""
+    return np.maximum(np.cumsum(missing, axis=1) - 1, 0)

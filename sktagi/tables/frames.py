@@ -14,6 +14,9 @@ import numpy as np
 __all__ = ["Schema", "has_frame_columns", "read_columns"]
 
 UNKNOWN = -1.0  # in the place of the number of a level
+_TIMES = (
+    datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64,
+)  # fmt: skip
 _TO_NUMBERS = (
     "Turn it into numbers that mean something for the target, such as the days since a date, "
     "the month or the day of the week."
@@ -141,7 +144,7 @@ def _needs_reading(X: Any, is_frame: bool) -> bool:
         return False
     if _is_polars(X):
         return not all(dtype.is_numeric() for dtype in X.dtypes)
-    if all(hasattr(dtype, "fill_value") for dtype in X.dtypes):
+    if all(getattr(dtype, "fill_value", None) == 0 for dtype in X.dtypes):
         return False  # sparse columns: a sparse matrix
     return not all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in X.dtypes)
 
@@ -162,7 +165,7 @@ def _read(X: Any, k: int, name: str, is_frame: bool, chosen: bool | None) -> _Co
 def _read_pandas(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
     series = X.iloc[:, k]
     kind, text = getattr(series.dtype, "kind", "O"), str(series.dtype)
-    if kind in "mM" or text.startswith(("period", "interval")):
+    if kind in "mM" or text.startswith("period"):
         raise ValueError(f"Column {name!r} of X holds dates or times ({text}). {_TO_NUMBERS}")
     if text == "category":
         codes = series.cat.codes.to_numpy()
@@ -194,7 +197,8 @@ def _read_values(values: list[Any], name: str, chosen: bool | None) -> _Column:
     """Read Python values: numbers if all are, and nothing says that they are categories."""
     if chosen is None:
         kinds = {type(value) for value in values if not _is_missing(value)}
-        if all(issubclass(kind, (Real, Decimal, np.bool_)) for kind in kinds):
+        numbers = (issubclass(kind, (Real, Decimal, np.bool_)) for kind in kinds)
+        if all(numbers) and np.timedelta64 not in kinds:  # that NumPy takes for an integer
             chosen = False
     return _Column(_as_numbers(values, name)) if chosen is False else _numbered(values, name)
 
@@ -229,9 +233,9 @@ def _texts(values: Sequence[Any], name: str) -> list[Any]:
     for value in values:
         if _is_missing(value):
             result.append(None)
-        elif isinstance(value, (datetime.date, datetime.time, datetime.timedelta, np.datetime64)):
+        elif isinstance(value, _TIMES) or type(value).__name__ == "Period":
             raise ValueError(f"Column {name!r} of X holds dates or times. {_TO_NUMBERS}")
-        elif isinstance(value, (dict, list, set, np.ndarray, complex)):
+        elif isinstance(value, (dict, list, set, np.ndarray, complex)) or _has_no_text(value):
             raise ValueError(
                 f"Column {name!r} of X holds a {type(value).__name__}: each value must be a "
                 "number, a text or missing."
@@ -239,6 +243,11 @@ def _texts(values: Sequence[Any], name: str) -> list[Any]:
         else:
             result.append(_level(value))
     return result
+
+
+def _has_no_text(value: Any) -> bool:
+    """Tell whether the text of an object is its address."""
+    return type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__
 
 
 def _level(value: Any) -> str:

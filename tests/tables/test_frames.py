@@ -98,7 +98,11 @@ DATES = {
     "pandas zone": pd.DataFrame({"d": pd.to_datetime(["2020-01-01"] * 2, utc=True)}),
     "pandas difference": pd.DataFrame({"d": pd.to_timedelta([1, 2], unit="D")}),
     "pandas period": pd.DataFrame({"d": pd.period_range("2020", periods=2)}),
+    "pandas periods": pd.DataFrame({"d": pd.period_range("2020", periods=2).astype(object)}),
+    "pandas category": pd.DataFrame({"d": pd.Categorical(pd.period_range("2020", periods=2))}),
+    "pyarrow": pd.DataFrame({"d": pd.Series(["2020-01-01"] * 2).astype("date32[pyarrow]")}),
     "object": pd.DataFrame({"d": [datetime.date(2020, 1, 1), None]}),
+    "differences": pd.DataFrame({"d": pd.Series([np.timedelta64(3, "D")] * 2, dtype=object)}),
     "polars": pl.DataFrame({"d": [datetime.date(2020, 1, 1), None]}),
     "polars time": pl.DataFrame({"d": [datetime.datetime(2020, 1, 1), None]}),
     "numpy": np.array([["2020-01-01"], ["2021-01-01"]], dtype="M8[D]"),
@@ -126,9 +130,34 @@ def test_dates_are_refused_with_what_to_do(estimator, X):
         (sparse.csr_array(np.ones((3, 2))), [0], "categorical_features needs a dense X"),
         (pd.DataFrame({"x": ["a", "b", "c"]}), None, "'x' of X must be numbers"),
         (pd.DataFrame({"x": [[1], [2], [3]]}), "from_dtype", "'x' of X holds a list"),
+        (pd.DataFrame({"x": [object(), object(), 1]}), "from_dtype", "'x' of X holds a object"),
+        (np.array([["a"], ["b"], ["c"]]), "from_dtype", "name them in categorical_features"),
+        ([["a", 1], ["b", 2], ["c", 3]], "from_dtype", "name them in categorical_features"),
     ],
 )
 @both
 def test_what_cannot_be_read_is_refused(estimator, X, chosen, message):
     with pytest.raises(ValueError, match=message):
         estimator(categorical_features=chosen).fit(X, [0, 1, 0])
+
+
+def test_names_of_columns_are_looked_at_before_what_they_hold():
+    frame = pd.DataFrame({"x": [1.0, 2, 3, 4], "c": ["a", "b", "a", "b"]})
+    model = TAGIRegressor((2,), max_iter=1, early_stopping=False).fit(frame, [0.0, 1, 2, 3])
+    for X in (frame[["c", "x"]], pl.DataFrame({"c": ["a"], "x": [1.0]})):
+        with pytest.raises(ValueError, match="same order"):
+            model.predict(X)
+    with pytest.raises(ValueError, match="'x' of X must be numbers"):
+        model.predict(frame.assign(x="text"))
+
+
+def test_intervals_are_levels():
+    numbers, schema = read(pd.DataFrame({"k": pd.arrays.IntervalArray.from_breaks([0, 1, 2])}))
+    assert schema.levels == [["(0, 1]", "(1, 2]"]]
+    np.testing.assert_array_equal(numbers[:, 0], [0, 1])
+
+
+def test_sparse_columns_that_store_zeros_are_numbers():
+    columns = {k: pd.arrays.SparseArray([np.nan, 2.0, v]) for k, v in {"a": 1.0, "b": 0.0}.items()}
+    numbers, _ = read(pd.DataFrame(columns))
+    np.testing.assert_array_equal(numbers, [[np.nan, np.nan], [2, 2], [1, 0]])

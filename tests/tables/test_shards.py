@@ -102,7 +102,7 @@ def test_weights_of_rows_that_are_told_stand_for_all(monkeypatch):
 def test_parts_of_a_sparse_matrix(monkeypatch, most):
     monkeypatch.setattr(shards, "MOST_ROWS", most)
     rng = np.random.default_rng(0)
-    X = sparse.random_array((900, 300), density=0.05, rng=rng, format="csr")
+    X = sparse.random_array((900, 300), density=0.05, random_state=rng, format="csr")
     X.data[rng.random(len(X.data)) < 0.1] = np.nan
     weight = rng.uniform(0.5, 2, 900)
     joined = join_columns(in_parts(X, weight, None), None, None, clips=True)
