@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ._drift import Drift
 from ._prequential import Prequential
 from ._scaling import Scaling
 from .engine.mixture import Mixture
@@ -22,6 +23,7 @@ class FittedAttributes:
 
     _net: Network | Mixture
     _prequential: Prequential
+    _drift: Drift
     _scaling: Scaling
     _columns: Columns | None
     _some_rows: np.ndarray | None
@@ -111,6 +113,15 @@ class FittedAttributes:
         """Mean log-likelihood of streamed rows, in which a row counts half after 500 rows."""
         self._fitted_net("recent_log_likelihood_")
         return self._prequential.recent
+
+    @property
+    def drift_score_(self) -> float:
+        """Standard errors by which a stream drifts: how much worse the network of some time ago is.
+
+        Below one nothing changes; above four the function of the stream has.
+        """
+        self._fitted_net("drift_score_")
+        return self._drift.score
 
     @property
     def encoded_feature_names_(self) -> np.ndarray:

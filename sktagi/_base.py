@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_array, check_X_y
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._attributes import FittedAttributes
 from ._callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from ._convergence import warn_if_still_gaining
+from ._drift import Drift
 from ._input import (
     RandomState,
     RawRows,
@@ -31,7 +31,10 @@ from ._input import (
     check_X_std,
     is_plain,
     known_frame,
+    refuse_huge_targets,
     refuse_rows_without_targets,
+    refuse_tiny_targets,
+    refuse_too_large,
     scaled_weight,
 )
 from ._origin import Origin
@@ -39,18 +42,20 @@ from ._outliers import gross_outliers
 from ._params import check_params, hidden_sizes
 from ._prequential import Prequential
 from ._progress import Progress
+from ._saving import SavingMixin
 from ._scaling import Scaling
 from ._split import hold_out
 from ._state import from_plain, to_plain
+from ._streaming import StreamMixin
 from ._user_split import UserSplit
 from .engine.activations import ACTIVATIONS
 from .engine.calibration import TEMPERATURES, HeldOutHere, Places, set_calibration
 from .engine.encoding import Encoding
-from .engine.fast import slices, threads_for_layers
+from .engine.fast import are_finite, overflow_allowed, slices, threads_for_layers
 from .engine.full import check_size
 from .engine.held_out import predict_held_out
 from .engine.inputs import InputErrors
-from .engine.keys import join_keys, row_keys
+from .engine.keys import pair_keys
 from .engine.kinds import Kind, kinds_for
 from .engine.learning import Settings
 from .engine.memory import check_memory
@@ -62,9 +67,8 @@ from .engine.predicting import predict_moments
 from .engine.rows import Rows, n_observed
 from .engine.runs import Plan
 from .engine.sources import InMemory
-from .engine.streaming import learn_stream
 from .engine.training import Finish, History, fit_epochs
-from .tables.columns import Columns, Predict, fit_columns, has_missing, without_tails
+from .tables.columns import Columns, Predict, fit_columns, has_missing
 from .tables.frames import Schema, read_columns
 
 __all__ = ["BaseTAGI"]
@@ -72,7 +76,7 @@ __all__ = ["BaseTAGI"]
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
-AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least; in streams of unlike members, too
+AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
 SINGLE_PRECISION_ROWS = 400  # from which on unlike members learn in single precision
 FEW_COLUMNS = 256  # of sparse rows, which are learned as dense ones
 MANY_MEMBERS, FEW_MEMBERS = 10, 5
@@ -84,7 +88,7 @@ KEPT_ROWS = 256  # at which importances of features are measured
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
 
-class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
+class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
     """Base class; the subclass validates X and y, and names the observation model."""
 
     _scales_targets: bool  # whether targets are standardised, and predictions calibrated
@@ -106,6 +110,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     _levels: list[list[str] | None] | None = None  # of categories in X as it was read first
     _common_schema: Schema | None = None  # of all shards, while one of them is read
     _some_rows: np.ndarray | None = None  # inputs at which importances are measured
+    _drift = Drift()  # of a stream; not in old files
     _score_shift = 0.0  # from log-likelihoods of transformed targets to those of y
 
     def __init__(
@@ -217,6 +222,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                     stacklevel=4,
                 )
             self._begin(net, self._empty_scaling(data), n_seen)
+            self._drift = Drift()
             self._see(data, used=order)
             self._warn_of_rounding(before, stacklevel=5)
             net.outputs = self._model_in_units(net.outputs)
@@ -238,6 +244,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             data = self._validate_rows(
                 X, y, sample_weight, X_std, X_cov, first=first, incremental=True, classes=classes
             )
+            if not len(data.weight):  # no row has a weight
+                return self
             if first:
                 self._n_members = self._choose_n_members(0)
                 self._check_memory(data.X)
@@ -249,6 +257,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 self._shares_fold = True
                 self._dtype = data.X.dtype.name
                 self._begin(net, self._empty_scaling(data), 0)
+                self._drift = Drift()
                 self._set_history(History())
                 learned = self._see_stream(data, first)
                 self._warn_of_rounding(None, stacklevel=4)
@@ -260,14 +269,13 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
                 learned = self._see_stream(data, first)
                 self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
-            net.outputs = self._model_in_units(net.outputs, streamed=True)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
+            self._drift = self._drift.within(*self._half_lives(net))
             settings = self._stream_settings(net, len(data.weight))
             with threads_for_layers(_all_layers(net), settings[0].batch_size):
-                log_lik = float(
-                    learn_stream(net, self._prepare(learned, net.dtype), settings).mean()
-                )
+                y_before = None if first else before.y
+                net, log_lik = self._learn_stream(net, learned, settings, y_before)
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))
@@ -287,10 +295,14 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
 
     @contextmanager
     def _unchanged_if_it_fails(self) -> Iterator[None]:
-        """Leave the estimator as it was, whatever is raised inside, an interrupt too."""
+        """Leave the estimator as it was, whatever is raised inside, an interrupt too.
+
+        What is learned inside is looked at (``_accept``): numbers may leave their range on the way.
+        """
         before = self.__dict__.copy()  # fitted arrays are replaced, never written to
         try:
-            yield
+            with overflow_allowed():
+                yield
         except BaseException:
             self.__dict__ = before
             raise
@@ -304,6 +316,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> None:
         """Start here: copies that learn different rows from now on can be merged."""
         self._standardized = bool(self.standardize)
+        self._first_rows = self._first_targets = None
+        self._run = None
         self._scaling = scaling
         self._prequential = prequential
         self.n_samples_seen_ = n_seen
@@ -327,43 +341,6 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
             X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
-
-    def _see_stream(self, data: RawRows, first: bool) -> RawRows:
-        """Count new rows, and take them into the statistics, without outliers.
-
-        Returns the rows as they are learned. An outlier that made the units of the target larger
-        would make the prior wider, and so everyone's std, though it is hardly learned itself; one
-        that made those of a feature larger would make all its other values alike.
-        """
-        if not self.standardize:
-            self._see(data)
-            return data
-        self._scaling = self._scaling.of_stream()
-        y_moments, typical = self._scaling.y, data
-        if self._scaling.x.centered:
-            typical = data._replace(X=self._without_wrong_readings(data, first))
-        if y_moments is None or not isinstance(self.sigma_v, str):
-            self._see(typical)
-            return data
-        if first:
-            gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
-            y = np.where(gross, np.nan, data.y) if gross.any() else data.y
-        else:
-            y = y_moments.without_outliers(data.y)
-        self._see(typical._replace(y=y))
-        assert self._scaling.y is not None
-        return data._replace(y=self._scaling.y.bounded(data.y))
-
-    def _without_wrong_readings(self, data: RawRows, first: bool) -> np.ndarray:
-        """Return features for the statistics; these count values that are far off."""
-        X: Any = data.X
-        if sparse.issparse(X):
-            X = X.toarray()
-        if first:
-            return without_tails(X, data.weight)
-        x_moments = self._scaling.x.watched(X)
-        self._scaling = self._scaling._replace(x=x_moments)
-        return x_moments.without_outliers(X)
 
     def _warn_of_rounding(self, before: Scaling | None, stacklevel: int) -> None:
         """Warn of columns that vary by rounding only, and did not ``before``: they have no say."""
@@ -569,15 +546,6 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         half_life = None if half_life is None else float(half_life)  # a Fraction is a number, too
         return Settings(min(int(batch_size), n_rows), joint, half_life, n_epochs)
 
-    def _stream_settings(self, net: Network | Mixture, n_rows: int) -> list[Settings]:
-        """Say how each kind learns rows of a stream: small kinds forget no faster than large."""
-        settings = [self._settings(kind, n_rows) for kind in net.networks]
-        if isinstance(net, Mixture) and isinstance(self.half_life, str):
-            some_batches = AUTO_HALF_LIFE_BATCHES * AUTO_BATCH_SIZE[self.covariance_type]
-            longest = max(some_batches, *(setting.half_life or 0 for setting in settings))
-            settings = [setting._replace(half_life=longest) for setting in settings]
-        return settings
-
     def _n_epochs(self, n_rows: int) -> int:
         """Return the epochs that are planned for so many rows."""
         if not isinstance(self.max_iter, str):
@@ -591,6 +559,10 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     @property
     def _noise_is_learned(self) -> bool:
         return self._scales_targets and isinstance(self.sigma_v, str)
+
+    @property
+    def _noise_is_given(self) -> bool:
+        return self._scales_targets and not isinstance(self.sigma_v, str)
 
     @property
     def _noise_may_vary(self) -> bool:
@@ -688,7 +660,7 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         if held is not None:
             varies = self._noise_may_vary
             start = (net.noise_net or self._draw_noise_network(net)) if varies else None
-            set_calibration(net, held, start, self._split_seed)
+            set_calibration(net, held, start, self._split_seed, float(n_rows))
 
     @staticmethod
     def _warn_if_interrupted(history: History, stacklevel: int) -> None:
@@ -727,6 +699,19 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         x, errors = self._scaling.inputs(X, errors, dtype)
         y = self._scaling.targets(data.y, dtype)
         return Rows(x, y, data.weight.astype(dtype), errors)
+
+    def _beside_gaps(self, rows: Rows, net: Network | Mixture, X: Any) -> Rows:
+        """Return rows of a stream, those with gaps noisier, where a fit has told them from noise.
+
+        Else what gaps add to the errors is part of the noise that is learned.
+        """
+        if not (self._table.knows_gaps and self._noise_is_learned):
+            return rows
+        gap_var = self._gap_variance(net, X)
+        if gap_var is None:
+            return rows
+        ratio = np.minimum(gap_var / net.reported_noise.mean(axis=0), MOST_OF_GAPS)
+        return rows._replace(gap_ratio=ratio.T).with_noise(np.ones_like(ratio))
 
     # Validation of input
 
@@ -798,16 +783,24 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
             )
         X, y = self._validate_X_y(known_frame(X), y, reset=first)
         y = self._validate_targets(y, first=first, incremental=incremental, classes=classes)
-        if first and sparse.issparse(X) and X.shape[1] <= FEW_COLUMNS:
+        goes_on_sparse = not first and not self._scaling.x.centered  # as old files do
+        if sparse.issparse(X) and X.shape[1] <= FEW_COLUMNS and not goes_on_sparse:
             X = X.toarray()  # products with few columns are quicker than a look at each entry
         dtype = X.dtype if first else self._dtype
         if first and self._scales_targets and beyond_single(y):
             dtype = np.dtype(np.float64)  # of predictions
+            if self.standardize:
+                refuse_tiny_targets(y)
+            elif getattr(self, "target_transform", None) is None:
+                refuse_huge_targets(y)
         if X.dtype != dtype:
             X = check_array(X.astype(dtype), accept_sparse="csr", input_name="X")
-        weight = check_weight(sample_weight, X.shape[0])
-        weight = self._with_class_weight(y, weight, incremental=incremental)
-        weight = bounded_weight(weight) if incremental else scaled_weight(weight)
+        weight = check_weight(sample_weight, X.shape[0], may_vanish=incremental and not first)
+        given = weight
+        if weight.any():
+            weight = self._with_class_weight(y, weight, incremental=incremental)
+        if sample_weight is not None or weight is not given:  # else all are ones
+            weight = bounded_weight(weight) if incremental else scaled_weight(weight)
         if y.ndim == 2 and y.shape[1] > 1:
             refuse_rows_without_targets(y, "y", weight)
         return X, y, weight
@@ -824,6 +817,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
     ) -> RawRows:
         """Return the inputs that columns become, for rows with a weight, and what is learned."""
         data = RawRows(self._table.encode(X), y, weight, errors).positive()
+        if not len(data.weight):
+            return data
         if not incremental and y.ndim == 2 and not n_observed(data.y).all():
             unseen = np.flatnonzero(n_observed(data.y) == 0).tolist()
             raise ValueError(f"y has targets that no row observes: columns {unseen}.")
@@ -856,7 +851,8 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         return 0.0
 
     def _validate_X(self, X: Any) -> Any:
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():  # asked first: it is quicker
+            check_is_fitted(self)
         dtype = self._dtype
         if not (self._is_plain(X) and X.dtype == dtype):
             X = self._checked(known_frame(X), reset=False, dtype=dtype)
@@ -869,16 +865,34 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         """
         dtype = [np.float64, np.float32] if dtype is None else dtype
         schema = self._common_schema if reset else Schema(self._table.levels)
-        read = read_columns(X, self.categorical_features, schema)
+        try:
+            read = read_columns(X, self.categorical_features, schema)
+        except ValueError:
+            if not reset and hasattr(X, "columns") and hasattr(X, "shape"):
+                # Other names, or another order, say more.
+                validate_data(self, X, reset=False, skip_check_array=True)
+            raise
         if reset:
             self._levels = None if read is None else read[1].levels
         checks = {**checks, "dtype": dtype, "ensure_all_finite": "allow-nan"}
         if read is None:
-            return validate_data(self, X, *y, reset=reset, accept_sparse="csr", **checks)
+            return self._numbers(X, *y, reset=reset, **checks)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if y:
             return check_X_y(read[0], *y, estimator=self, **checks)
         return check_array(read[0], estimator=self, input_name="X", **checks)
+
+    def _numbers(self, X: Any, *y: Any, **checks: Any) -> Any:
+        """Return a table of numbers, and y if it is given, as scikit-learn checks them."""
+        try:
+            return validate_data(self, X, *y, accept_sparse="csr", **checks)
+        except ValueError as error:
+            if "could not convert string" in str(error) and np.asarray(X).dtype.kind in "OUS":
+                raise ValueError(
+                    f"{error}. If columns of X hold categories, name them in "
+                    "categorical_features, or give a frame."
+                ) from None
+            raise
 
     def _fit_columns(self, X: Any, weight: np.ndarray, *, streamed: bool) -> Columns:
         there = weight > 0
@@ -920,24 +934,39 @@ class BaseTAGI(CallbackSupportMixin, FittedAttributes, BaseEstimator):
         self, X: Any, errors: InputErrors | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield moments of the outputs for rows that have been checked."""
-        net, scaling, table = self._net.reported(), self._scaling, self._table
-        predict = self._predicting(net)
+        predict = self._predicting(self._net.reported())
+        for _, x, of_block in self._blocks(X, errors):
+            with overflow_allowed():
+                moments = self._table.averaged(x, of_block, predict, self._scaling.x)
+            yield moments
 
-        def block(part: slice) -> tuple[np.ndarray, np.ndarray]:
+    def _blocks(
+        self, X: Any, errors: InputErrors | None
+    ) -> Iterator[tuple[int, Any, InputErrors | None]]:
+        """Yield inputs and their errors for blocks of rows, with the number of the first row."""
+        per_row = self._net.n_members * self._net.outputs.n_outputs
+        for part in slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)):
             of_part = None if errors is None else errors.take(part)
-            return table.averaged(X[part], table.errors_at(of_part, X[part]), predict, scaling.x)
-
-        per_row = net.n_members * net.outputs.n_outputs
-        return map(block, slices(X.shape[0], max(1, BLOCK_MOMENTS // per_row)))
+            yield part.start, X[part], self._table.errors_at(of_part, X[part])
 
     def _predicting(self, net: Network | Mixture) -> Predict:
-        """Return a function that gives moments of the outputs for inputs in their own units."""
+        """Return a function that gives moments of the outputs for inputs in their own units.
+
+        They are in double precision for rows that are beyond single precision.
+        """
         scaling = self._scaling
 
         def predict(x: Any, errors: InputErrors | None) -> tuple[np.ndarray, np.ndarray]:
-            return predict_moments(
-                net, x, errors, prepare=lambda x, errors: scaling.inputs(x, errors, net.dtype)
-            )
+            with overflow_allowed():
+                for dtype in (net.dtype, np.float64):
+                    moments = predict_moments(
+                        net.astype(dtype), x, errors,
+                        prepare=lambda x, errors: scaling.inputs(x, errors, dtype),  # noqa: B023
+                    )  # fmt: skip
+                    if are_finite(*moments):
+                        return moments
+                refuse_too_large(*moments)
+                return moments
 
         return predict
 
@@ -975,10 +1004,7 @@ def _n_rows(data: RawRows, weight: np.ndarray) -> float:
     there = np.flatnonzero(weight)
     n_distinct = len(there)
     if n_distinct <= MOST_COUNTED:  # for more nothing depends on it
-        keys = row_keys(data.X[there])
-        for column in np.atleast_2d(data.y[there].T):
-            keys = join_keys(keys, column)
-        n_distinct = len(np.unique(keys))
+        n_distinct = len(np.unique(pair_keys(data.X[there], data.y[there])))
     return min(float(weight.sum()), 2.0 * n_distinct)
 
 

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ._base import BaseTAGI
+from ._class_predictions import (
+    Summary,
+    in_blocks,
+    log_probabilities,
+    of_rows,
+    probabilities,
+    with_std,
+)
 from ._input import MatrixLike, RandomState, refuse_unknown, score_weight, unknown_places
 from ._labels import as_labels, class_numbers, distinct_labels
 from ._user_split import UserSplit
 from .engine.calibration import Places
 from .engine.class_calibration import (
-    UNKNOWN_OF_SPREAD,
     calibrate_classes,
     class_calibration,
     dirichlet_entropies,
-    far_from_data,
     share_unknown,
 )
 from .engine.learning import Settings
@@ -106,8 +111,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         forgets, as in the paper. ``"auto"`` with early stopping starts at half the geometric mean
         of the number of rows and the number of parameters of a network, and at least 8 batches;
         the rate of forgetting then falls in a straight line, to nothing when the epochs of
-        ``max_iter`` are over. Without early stopping and in streams it is 3 rows for each
-        parameter; of several kinds all have that of the largest, and at least 8 batches.
+        ``max_iter`` are over. Without early stopping it is 3 rows for each
+        parameter. In streams it follows what comes: it is between two rows for five
+        parameters (at least 20) and 10 for each (at least 2000), grows while predictions
+        hold, and falls after a change (see
+        ``drift_score_``).
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
@@ -258,6 +266,12 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     recent_log_likelihood_ : float
         The same mean, in which a row counts half 500 rows later: a fall shows drift.
+
+    drift_score_ : float
+        How much worse the network of some time ago predicts recent rows than the present one, in
+        standard errors: below one on a stream that does not change, above four after a change. A
+        network that still learns much scores one to four, too. NaN until ``partial_fit`` has seen
+        some rows; starts again with ``fit``.
 
     n_outputs_ : int
         Output units: one for each class; 1 for two classes. Or the nodes of the class tree, 11 for
@@ -584,28 +598,15 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
             Probabilities in the order of ``classes_``.
 
         std : ndarray, same shape
-            How far a probability may be off for what the network does not know; only if
-            ``return_std``. It falls with more data. That a class cannot be known for sure is not in
-            it: that is what the probability says.
+            How far a probability may be off for what is not known; only if ``return_std``. What the
+            network does not know falls with more data; what missing values, unknown levels and
+            ``X_std`` leave open does not. That a class cannot be known for sure is not in it: that
+            is what the probability says.
         """
-        check_is_fitted(self)
-        model, probas, stds = self._class_model, [], []
-        calibration = self._net.calibration
-        unknown, of_spread = 1.0, 1.0
-        if calibration is not None:
-            unknown, of_spread = calibration.unknown, UNKNOWN_OF_SPREAD
-        for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
-            proba = np.exp(model.log_proba(mu_z, var_z + noise_var))
-            probas.append(proba.mean(axis=0).T)
-            if return_std:
-                # Law of total variance over the members.
-                std = model.proba_std(mu_z, var_z, noise_var, unknown)
-                var = np.square(std).mean(axis=0) + of_spread * proba.var(axis=0)
-                stds.append(np.sqrt(var).T)
-        dtype = np.dtype(self._dtype)
         if return_std:
-            return np.concatenate(probas).astype(dtype), np.concatenate(stds).astype(dtype)
-        return np.concatenate(probas).astype(dtype)
+            proba, std = self._summarised(with_std, X, X_std, X_cov)
+            return proba, std
+        return self._summarised(probabilities, X, X_std, X_cov)[0]
 
     def predict_entropy(
         self, X: MatrixLike, X_std: MatrixLike | None = None, X_cov: ArrayLike | None = None
@@ -672,12 +673,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
         log_proba : ndarray of shape (n_samples, n_classes)
             Finite even where a probability underflows to zero.
         """
-        check_is_fitted(self)
-        blocks = []
-        for mu_z, var_z, noise_var in self._output_moments(X, X_std, X_cov):
-            log_proba = self._class_model.log_proba(mu_z, var_z + noise_var)
-            blocks.append((logsumexp(log_proba, axis=0) - np.log(len(log_proba))).T)
-        return np.concatenate(blocks).astype(self._dtype)
+        return self._summarised(log_probabilities, X, X_std, X_cov)[0]
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of rows whose class is predicted.
@@ -766,6 +762,10 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     # Labels
 
     def _validate_X_y(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        are_labels = type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuU"
+        is_known = not reset and are_labels and not self._is_multilabel
+        if is_known and self._is_plain(X) and len(X) == len(y):
+            return X, y
         is_multilabel = _has_columns(y)
         if reset:
             self._is_multilabel = is_multilabel
@@ -971,14 +971,11 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _class_model(self) -> ClassModel:
         return cast(ClassModel, self._net.outputs)
 
-    def _output_moments(
-        self, X: Any, X_std: Any, X_cov: Any
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield float64 moments of the outputs and the noise, for blocks of rows."""
-        calibration = self._net.calibration or class_calibration(self._net)
-        noise_var = self._net.reported_noise
-        for mu_z, var_z in self._moments(X, X_std, X_cov):
-            mu_z, var_z = calibration.slope * mu_z.astype(np.float64), var_z.astype(np.float64)
-            if calibration.usual_var is not None:
-                var_z *= far_from_data(var_z, calibration.usual_var)
-            yield mu_z, var_z, noise_var
+    def _summarised(self, summary: Summary, X: Any, X_std: Any, X_cov: Any) -> list[np.ndarray]:
+        """Return what a summary of the outputs says of rows, each (n, n_classes)."""
+        X = self._validate_X(X)
+        blocks = self._blocks(X, self._check_errors(X_std, X_cov, X))
+        net, table, moments = self._net, self._table, self._scaling.x
+        outputs = in_blocks(net, table, self._predicting(net.reported()), moments, blocks)
+        results = of_rows(outputs, self._class_model, summary, X.shape[0])
+        return [values.astype(self._dtype) for values in results]

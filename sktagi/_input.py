@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 
-from .engine.fast import has_nan
+from .engine.fast import are_finite, has_nan
 from .engine.inputs import InputErrors
 
 SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
@@ -20,6 +20,8 @@ SKLEARN_KNOWS_POLARS = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1
 SHOWN_ROWS = 5  # in an error
 WEIGHT_RANGE = (1e-12, 1e12)  # of rows that are learned
 LARGEST_SINGLE = 1e25  # target whose error in single precision may be a millionth of it
+LARGEST = 1e150  # target whose square is a number
+SMALLEST = 1e-150  # target whose square is a number, too
 LEAST_IN_MEAN = 1e-150  # weight of a row in a mean, over the largest
 FEW = 4096  # numbers, beyond which the checks of scikit-learn cost little beside learning them
 
@@ -40,7 +42,10 @@ __all__ = [
     "is_plain",
     "known_frame",
     "missing_targets",
+    "refuse_huge_targets",
     "refuse_rows_without_targets",
+    "refuse_tiny_targets",
+    "refuse_too_large",
     "refuse_unknown",
     "scaled_weight",
     "score_weight",
@@ -69,7 +74,7 @@ class RawRows(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> RawRows:
         """Return some of the rows."""
-        if chosen.all():
+        if np.count_nonzero(chosen) == len(chosen):  # quicker than all
             return self
         kept = chosen
         if self.kept is not None:
@@ -166,6 +171,29 @@ def beyond_single(y: np.ndarray) -> bool:
     return bool(largest > LARGEST_SINGLE or 0 < largest < 1 / LARGEST_SINGLE)
 
 
+def refuse_tiny_targets(y: np.ndarray) -> None:
+    """Refuse targets that differ, and are all so small that their squares vanish."""
+    known = y[~np.isnan(y)]
+    if np.abs(known).max(initial=0) < SMALLEST and np.ptp(known, axis=None) > 0:
+        raise ValueError(
+            "y has values too small to standardise: their squares vanish. Rescale the data."
+        )
+
+
+def refuse_huge_targets(y: np.ndarray) -> None:
+    """Refuse targets whose squares overflow, where no units make them smaller."""
+    if np.abs(y[~np.isnan(y)]).max(initial=0) > LARGEST:
+        raise ValueError("y has values too large to learn: their squares overflow. Rescale y.")
+
+
+def refuse_too_large(*moments: np.ndarray) -> None:
+    """Refuse rows whose predictions are beyond the numbers there are."""
+    if not are_finite(*moments):
+        raise ValueError(
+            "X, X_std or the scale of y has values that are too large to predict: rescale them."
+        )
+
+
 def missing_targets(y: Any) -> np.ndarray | None:
     """Return a table of several targets as float64 if some are NaN; None otherwise."""
     if sparse.issparse(y):
@@ -202,7 +230,9 @@ def refuse_rows_without_targets(y: np.ndarray, name: str, weight: np.ndarray | N
         raise ValueError(f"{name} has rows with no observed target (all NaN): rows {shown}.")
 
 
-def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> np.ndarray:
+def check_weight(
+    sample_weight: Any, n_rows: int, name: str = "sample_weight", *, may_vanish: bool = False
+) -> np.ndarray:
     """Return weights of the rows as float64; None means ones."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -215,7 +245,7 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
         )
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError(f"{name} must be finite and not negative.")
-    if not weight.any():
+    if not may_vanish and not weight.any():
         raise ValueError(f"{name} must have a positive entry; all sample weights are zero.")
     return weight
 

@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["as_labels", "class_numbers", "distinct_labels"]
 
+FEW = 64  # labels that are looked up one by one
+
 
 def as_labels(y: Any) -> Any:
     """Return ``y``, unless NumPy would change labels: tuples into rows, numbers into text."""
@@ -37,7 +39,9 @@ def distinct_labels(y: np.ndarray) -> np.ndarray:
 def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np.ndarray:
     """Return the position of each label in ``classes``; a label not there is refused, or -1."""
     numbers = {label: k for k, label in enumerate(classes.tolist())}
-    found, inverse = (y, slice(None)) if y.dtype.kind == "O" else np.unique(y, return_inverse=True)
+    found, inverse = y, None
+    if y.dtype.kind != "O" and len(y) >= FEW:
+        found, inverse = np.unique(y, return_inverse=True)
     try:
         position = np.array([numbers.get(label, -1) for label in found.tolist()], dtype=np.intp)
     except TypeError as error:
@@ -48,7 +52,7 @@ def class_numbers(y: np.ndarray, classes: np.ndarray, refuse: bool = True) -> np
             f"y has labels that are not in classes {classes.tolist()}: {others}. If new labels may "
             "come, declare spare classes for them in the first call to partial_fit."
         )
-    return position[inverse]
+    return position if inverse is None else position[inverse]
 
 
 def _object_array(values: Sequence[Any]) -> np.ndarray:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .engine.keys import join_keys, row_keys
+
 __all__ = ["beyond_a_gap", "gross_outliers"]
 
 FEWEST_ROWS = 20  # fewer tell no outliers
@@ -32,11 +34,21 @@ def gross_outliers(X: Any, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return gross  # refused later, with a clear error
     for values, found in zip(y.T, gross.T, strict=True):
         known = np.flatnonzero(~np.isnan(values))
-        if len(known) >= FEWEST_ROWS:
-            far = known[beyond_a_gap(values[known], weight[known])[0]]
-            if len(far) and not _are_predictable(X, far, known):
-                found[far] = True
+        of_known = values[known], weight[known]
+        if len(known) >= FEWEST_ROWS and len(beyond_a_gap(*of_known)[0]):  # nearly never
+            found[known] = _among_distinct(X[known], *of_known)
     return gross
+
+
+def _among_distinct(X: Any, values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Tell which targets are gross outliers; copies of a row count as the row with their weight."""
+    keys = join_keys(row_keys(X), values)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    is_gross = np.zeros(len(first), dtype=bool)
+    if len(first) >= FEWEST_ROWS:
+        far = beyond_a_gap(values[first], np.bincount(group, weight))[0]
+        is_gross[far] = len(far) > 0 and not _are_predictable(X, first[far], first)
+    return is_gross[group]
 
 
 def beyond_a_gap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from operator import is_
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,6 +12,10 @@ import numpy as np
 from .engine.activations import ACTIVATIONS
 
 __all__ = ["check_params", "hidden_sizes"]
+
+UNCHANGING = (str, int, float, tuple, np.number, np.bool_, type(None))
+
+_right: dict[tuple[str, ...], tuple[Any, ...]] = {}  # by the names of the parameters
 
 
 def hidden_sizes(value: Any) -> tuple[int, ...]:
@@ -27,7 +32,21 @@ def hidden_sizes(value: Any) -> tuple[int, ...]:
 
 
 def check_params(params: dict[str, Any]) -> None:
-    """Refuse a wrong type or range of any constructor parameter."""
+    """Refuse a wrong type or range of any constructor parameter.
+
+    Streams ask for every row: the very objects that were found right last, and that nobody can
+    change, are right.
+    """
+    names, values = tuple(params), tuple(params.values())
+    right = _right.get(names)
+    if right is not None and all(map(is_, values, right)):
+        return
+    _check_each(params)
+    if all(isinstance(v, UNCHANGING) or n == "random_state" for n, v in params.items()):
+        _right[names] = values
+
+
+def _check_each(params: dict[str, Any]) -> None:
     if not _is_str(params["hidden_layer_sizes"], "auto"):
         hidden_sizes(params["hidden_layer_sizes"])
     categories = params["categorical_features"]

@@ -9,22 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import Tags, check_consistent_length
+from sklearn.utils import Tags, check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseTAGI
 from ._input import (
     MatrixLike,
     RandomState,
     RawRows,
+    beyond_single,
     check_count,
     check_probabilities,
     check_rng,
     check_targets,
     is_plain,
     missing_targets,
+    refuse_too_large,
     refuse_unknown,
     score_weight,
 )
+from ._joint import JointPredictionsMixin, draw_jointly, predictive_covariance
 from ._target_transform import (
     TargetMap,
     fit_transformer,
@@ -34,16 +38,17 @@ from ._target_transform import (
 )
 from ._user_split import UserSplit
 from .distribution import PredictiveDistribution
-from .engine.fast import slices
+from .engine.fast import ZERO, mean_of_first, overflow_allowed, slices
 from .engine.observations import Gaussian, ObservationModel
 from .engine.shape import Shape, gaussian_shape
+from .engine.sparse import width
 
 __all__ = ["TAGIRegressor"]
 
 BLOCK_ELEMENTS = 1 << 17  # of the inputs of a block of rows
 
 
-class TAGIRegressor(RegressorMixin, BaseTAGI):
+class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
     """Bayesian neural network for regression, inferred in closed form (TAGI).
 
     Every prediction carries a standard deviation, and a distribution. The posterior of the weights
@@ -102,8 +107,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         forgets, as in the paper. ``"auto"`` with early stopping starts at half the geometric mean
         of the number of rows and the number of parameters of a network, and at least 8 batches;
         the rate of forgetting then falls in a straight line, to nothing when the epochs of
-        ``max_iter`` are over. Without early stopping and in streams it is 3 rows for each
-        parameter; of several kinds all have that of the largest, and at least 8 batches.
+        ``max_iter`` are over. Without early stopping it is 3 rows for each
+        parameter. In streams it follows what comes: it is between two rows for five
+        parameters (at least 20) and 10 for each (at least 2000), grows while predictions
+        hold, and falls after a change (see
+        ``drift_score_``).
 
     early_stopping : bool, default=True
         Hold out ``validation_fraction`` of the rows, follow their log-likelihood, stop after
@@ -250,6 +258,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     recent_log_likelihood_ : float
         The same mean, in which a row counts half 500 rows later: a fall shows drift.
 
+    drift_score_ : float
+        How much worse the network of some time ago predicts recent rows than the present one, in
+        standard errors: below one on a stream that does not change, above four after a change. A
+        network that still learns much scores one to four, too. NaN until ``partial_fit`` has seen
+        some rows; starts again with ``fit``.
+
     target_transformer_ : transformer
         The fitted transformer of the targets; with ``target_transform`` only.
 
@@ -325,8 +339,8 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
     target_transformer_: Any
     _target_range: np.ndarray | None
 
-    # With metadata routing enabled, a pipeline passes return_std on to predict.
-    __metadata_request__predict = {"return_std": True}
+    # With metadata routing enabled, a pipeline passes these on to predict.
+    __metadata_request__predict = {"return_std": True, "return_cov": True}
 
     def __init__(
         self,
@@ -499,6 +513,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return_std: Literal[False] = False,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        return_cov: Literal[False] = False,
     ) -> np.ndarray: ...
 
     @overload
@@ -508,6 +523,18 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return_std: Literal[True],
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        return_cov: Literal[False] = False,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        X_std: MatrixLike | None = None,
+        X_cov: ArrayLike | None = None,
+        *,
+        return_cov: Literal[True],
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     @overload
@@ -517,6 +544,7 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return_std: bool,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        return_cov: bool = False,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
@@ -525,8 +553,9 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return_std: bool = False,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        return_cov: bool = False,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Predict the mean, and the standard deviation if asked for.
+        """Predict the mean, and the standard deviation or the covariance of rows if asked for.
 
         Parameters
         ----------
@@ -546,6 +575,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Covariances of uncertain features in the place of ``X_std``, where their errors are
             correlated: ``(n_features, n_features)`` or one for each row.
 
+        return_cov : bool, default=False
+            Return the covariance of the targets of all rows too, in the place of ``return_std``.
+            Rows share parameters, so their errors go together. Noise and errors of inputs are
+            independent from row to row: they are in the diagonal only, which is the square of the
+            standard deviation. Not with ``target_transform``: `sample_y` with ``joint=True`` is.
+
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
@@ -553,8 +588,24 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
         std : ndarray, same shape
             Predictive standard deviation; only if ``return_std``.
+
+        cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            Predictive covariance; only if ``return_cov``. Without the noise, it is
+            ``cov - np.diag(model.predict_variance(X)[1])``. Memory is that of five such arrays.
         """
-        mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov)
+        if return_cov:
+            if return_std:
+                raise RuntimeError("At most one of return_std or return_cov can be requested.")
+            check_is_fitted(self)
+            if self._transforms:
+                raise ValueError(
+                    "return_cov is not available with target_transform; "
+                    "sample_y(X, n_samples, joint=True) draws targets of rows together."
+                )
+            mean, cov = predictive_covariance(self, X, X_std, X_cov)
+            return mean, self._as_floats(cov)
+        noisy = return_std or self._transforms
+        mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov, noisy=noisy)
         if self._transforms:
             dist = self._distribution(mean, epistemic + aleatoric)
             moments = self._as_floats(dist.mean()), self._as_std(dist.std())
@@ -746,11 +797,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         random_state: RandomState = 0,
         X_std: MatrixLike | None = None,
         X_cov: ArrayLike | None = None,
+        joint: bool = False,
     ) -> np.ndarray:
-        """Draw targets from the predictive distribution of each row.
+        """Draw targets from the predictive distribution of each row, or of all rows together.
 
         That is `predict_dist`: draws have the shape of held-out errors and the noise of their row.
-        Rows, and several targets, are drawn independently of each other.
+        Rows are drawn independently of each other, unless ``joint``; several targets always are.
 
         Parameters
         ----------
@@ -771,6 +823,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
             Covariances of uncertain features in the place of ``X_std``, where their errors are
             correlated: ``(n_features, n_features)`` or one for each row.
 
+        joint : bool, default=False
+            Draw the rows of X together, with the correlations of ``predict(X, return_cov=True)``:
+            for totals, differences and extremes over rows. Each row alone is distributed as
+            without. Where errors are not Gaussian, the correlations are those of their normal
+            scores.
+
         Returns
         -------
         y_samples : ndarray of shape (n_samples_X, n_samples)
@@ -778,8 +836,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         """
         n_samples = check_count(n_samples, "n_samples")
         rng = check_rng(random_state)
-        draws = self.predict_dist(X, X_std, X_cov).rvs(n_samples, rng)
-        return self._as_floats(_last_axis(draws))
+        dist = self.predict_dist(X, X_std, X_cov)
+        if joint:
+            cov = predictive_covariance(self, X, X_std, X_cov)[1]
+            return self._as_floats(_last_axis(draw_jointly(dist, cov, n_samples, rng)))
+        return self._as_floats(_last_axis(dist.rvs(n_samples, rng)))
 
     def log_likelihood(
         self,
@@ -852,7 +913,12 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         mean = self.predict(X)
         if missing_targets(y) is None:
             weight = None if sample_weight is None else score_weight(sample_weight, len(mean))
-            return float(r2_score(y, mean, sample_weight=weight))
+            truth = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            size = 1.0  # squares of large or small numbers are none; R² has no units
+            if beyond_single(truth) or beyond_single(mean):
+                size = max(np.abs(truth).max(), np.abs(mean).max())
+            with overflow_allowed():
+                return float(r2_score(truth / size, mean / size, sample_weight=weight))
         weight = score_weight(sample_weight, len(mean))
         if np.shape(y) != mean.shape:
             raise ValueError(f"y has shape {np.shape(y)}, predictions have shape {mean.shape}.")
@@ -900,7 +966,11 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
 
     def _model_in_units(self, outputs: ObservationModel, *, streamed: bool = False) -> Gaussian:
         scale = None if self._scaling.y is None else self._scaling.y.scale
-        return Gaussian(self._n_targets, scale, streamed and isinstance(self.sigma_v, str))
+        robust = streamed and isinstance(self.sigma_v, str)
+        tolerated = None
+        if streamed and not robust and self._run is not None:
+            tolerated = self._run.tolerated(1.0 if scale is None else scale)
+        return Gaussian(self._n_targets, scale, robust, tolerated)
 
     # Transformed targets
 
@@ -979,24 +1049,30 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         return self._as_floats(np.maximum(values, np.finfo(self._dtype).tiny))
 
     def _predictive(
-        self, X: Any, X_std: Any, X_cov: Any
+        self, X: Any, X_std: Any, X_cov: Any, *, noisy: bool = True
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean, variance of the network and variance of the noise, in original units."""
+        """Return mean, variance of the network and variance of the noise, in original units.
+
+        If nobody asks for that of the noise, it is none.
+        """
         X = self._validate_X(X)
         blocks = self._moments_of(X, self._check_errors(X_std, X_cov, X))
         scaling = self._scaling
         means, variances = [], []
         for mu_z, var_z in blocks:
             mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
-            var = self._net.variance_of_mean(mu_z, var_z)
-            moments = scaling.original(mu_z.mean(axis=0), var)
+            with overflow_allowed():
+                var = self._net.variance_of_mean(mu_z, var_z)
+                moments = scaling.original(mean_of_first(mu_z), var)
+                refuse_too_large(*moments)
             means.append(moments[0].T)
             variances.append(moments[1].T)
-        mean, epistemic = self._as_floats(np.concatenate(means)), np.concatenate(variances)
-        noise_var = self._net.reported_noise.mean(axis=0)
-        noise_var = scaling.original(np.zeros_like(noise_var), noise_var)[1]  # (n_targets, 1)
-        aleatoric = (noise_var * self._noise_ratio(X)).T
-        aleatoric = np.broadcast_to(aleatoric, mean.shape)
+        mean, epistemic = self._as_floats(_in_one(means)), _in_one(variances)
+        noise_var = mean_of_first(self._net.reported_noise)  # (n_targets, 1)
+        noise_var = scaling.original(ZERO["d"], noise_var)[1]
+        aleatoric = (noise_var * (self._noise_ratio(X) if noisy else ZERO["d"])).T
+        if len(aleatoric) != len(mean):
+            aleatoric = np.broadcast_to(aleatoric, mean.shape)
         if self._y_ndim == 1:
             return mean[:, 0], epistemic[:, 0], aleatoric[:, 0]
         return mean, epistemic, aleatoric
@@ -1010,13 +1086,17 @@ class TAGIRegressor(RegressorMixin, BaseTAGI):
         def inputs(part: slice) -> Any:
             return scaling.inputs(self._filled(X[part], scaling), None, dtype)[0]
 
-        blocks = slices(X.shape[0], max(1, BLOCK_ELEMENTS // (X.shape[1] + 1)))
+        blocks = slices(X.shape[0], max(1, BLOCK_ELEMENTS // (width(X) + 1)))
         return np.hstack([noise.ratio(inputs(b)) for b in blocks])
 
 
 def _first_axis(levels: np.ndarray, ndim: int) -> np.ndarray:
     """Return probabilities (k,) with an axis for each of a distribution's behind."""
     return levels.reshape(-1, *(1,) * ndim)
+
+
+def _in_one(blocks: list[np.ndarray]) -> np.ndarray:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _last_axis(values: np.ndarray) -> np.ndarray:

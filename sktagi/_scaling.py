@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from ._distinct import DistinctRows
+from ._input import SMALLEST
+from .engine.fast import are_finite, lazy
 from .engine.inputs import InputErrors
 from .engine.mixture import Mixture
 from .engine.noise import bounded_noise
@@ -48,6 +50,7 @@ class Moments:
     floor: Any = 0.0  # (n_columns,): least scale, or one for all
     bound: float = np.inf  # in spreads: what lies beyond is taken to lie there
     run: Any = 0  # (n_columns,): number of values beyond, one after the other, that came last
+    streamed: bool = False  # targets of a stream, which may vary yet
 
     @classmethod
     def empty(cls, n_columns: int, *, centered: bool = True, floor: Any = 0.0) -> Moments:
@@ -58,7 +61,7 @@ class Moments:
     def updated(self, values: Any, weight: np.ndarray, name: str) -> Moments:
         """Return the statistics of the rows seen so far and these."""
         weight = weight.astype(np.float64)
-        if sparse.issparse(values) and self.centered:
+        if self.centered and not isinstance(values, np.ndarray):
             values = values.toarray()
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.centered:
@@ -66,7 +69,7 @@ class Moments:
                 new = self._and_rows(weight.sum(), np.zeros_like(self.mean), squares.T @ weight)
             else:
                 new = self._and_rows(*_moments_of(values, weight))
-            if np.isfinite(new.deviation).all():
+            if are_finite(new.deviation):
                 return new
             if self.centered and np.isnan(values).any():  # some are not observed
                 new = self._and_rows(*_moments_of_observed(values, weight))
@@ -80,7 +83,7 @@ class Moments:
     def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
         """Join new rows of weight ``added``, maybe one number for all columns."""
         new = self._joined(added, mean, deviation, added)
-        starts = self._constant | self._outgrown_by(new)
+        starts = self.is_constant | (new._spread > self._reach)
         new.since = np.where(starts, added, new.since)
         return new
 
@@ -91,7 +94,7 @@ class Moments:
         return new
 
     def _joined(self, weight: Any, mean: np.ndarray, deviation: Any, since: Any) -> Moments:
-        """Join other rows; their numbers may be one for all columns."""
+        """Join other rows; their numbers may be one for all columns, no deviation that of one."""
         total = self.weight + weight
         share = weight / np.maximum(total, TINY)
         shift = mean - self.mean
@@ -101,18 +104,23 @@ class Moments:
         return Moments(
             total,
             self.mean + shift,
-            self.deviation + deviation + between,
+            (self.deviation if deviation is None else self.deviation + deviation) + between,
             self.since + since,
             self.centered,
             self.floor,
             self.bound,
             self.run,
+            self.streamed,
         )
 
     def without(self, other: Moments) -> Moments:
         """Return the statistics of the rows that ``other``, an earlier state, had not seen."""
         left = self.weight - other.weight
         some = left > 0
+        if not some.all():  # of a column that has begun anew since then, all rows are new
+            other = other.mixed(Moments.empty(len(left)), left < 0)
+            left = self.weight - other.weight
+            some = left > 0
         left = np.where(some, left, 1)
         mean = self.mean + (self.mean - other.mean) * (other.weight / left)
         between = np.square(mean - other.mean) * (other.weight * left / (other.weight + left))
@@ -121,69 +129,112 @@ class Moments:
         left, mean, deviation, since = (
             np.where(some, a, 0) for a in (left, mean, deviation, since)
         )
-        return Moments(left, mean, deviation, since, self.centered, self.floor, self.bound)
+        return replace(self, weight=left, mean=mean, deviation=deviation, since=since, run=0)
 
-    @cached_property
+    def mixed(self, other: Moments, columns: np.ndarray) -> Moments:
+        """Return these statistics, but those of some columns are others."""
+        names = ("weight", "mean", "deviation", "since")
+        new = {k: np.where(columns, getattr(other, k), getattr(self, k)) for k in names}
+        return replace(self, **new)
+
+    @lazy
     def scale(self) -> np.ndarray:
-        """Root mean square about the mean, at least the floor; 1 where a column is constant."""
-        return np.where(self._constant, 1.0, np.maximum(self._spread, self.floor))
+        """Root mean square about the mean, at least the floor; 1 where a column is constant.
 
-    @cached_property
+        A target of a stream that has not varied in n rows may do so by an n-th of its size.
+        """
+        scale = np.maximum(self._spread, self.floor)
+        if self._all_vary:
+            return scale
+        constant: Any = 1.0
+        if self.streamed:
+            size = np.abs(self.mean) / np.maximum(self.weight, 1)
+            constant = np.where(size > SMALLEST, size, 1.0)
+        return np.where(self.is_constant, constant, scale)
+
+    @lazy
     def input_scale(self) -> np.ndarray:
         """The scale of features: infinite for columns that vary by rounding only, which enter as 0.
 
         In double precision, nanoseconds since 1970 are multiples of 256.
         """
-        return np.where(self.is_rounding, np.inf, self.scale)
+        return self.scale if self._all_vary else np.where(self.is_rounding, np.inf, self.scale)
 
-    @cached_property
+    @lazy
     def is_rounding(self) -> np.ndarray:
         """Which columns vary by no more than what numbers of their size are rounded by."""
-        return self._constant & (self.deviation > 0)
+        return self.is_constant if self._all_vary else self.is_constant & (self.deviation > 0)
 
-    @cached_property
+    @lazy
     def _spread(self) -> np.ndarray:
         return np.sqrt(self.deviation / np.maximum(self.weight, TINY))
 
-    @cached_property
-    def _constant(self) -> np.ndarray:
+    @lazy
+    def is_constant(self) -> np.ndarray:
+        """Which columns have not varied, but for rounding."""
         return self._spread <= ROUNDING * np.abs(self.mean)
 
-    def _outgrown_by(self, new: Moments) -> np.ndarray:
+    @lazy
+    def _all_vary(self) -> bool:
+        return not np.count_nonzero(self.is_constant)
+
+    def is_narrower(self, other: Moments, factor: float) -> np.ndarray:
+        """Tell where the spread of ``other`` is so many times as large; not without any rows."""
+        return ~other.is_constant & self.is_exceeded(other._spread, factor)
+
+    def is_exceeded(self, spread: np.ndarray, factor: float) -> np.ndarray:
+        """Tell where a spread is so many times as large; not without any rows."""
+        own = np.where(self.is_constant, 0, self.scale)
+        return (self.weight > 0) & (spread > factor * own)
+
+    @lazy
+    def _reach(self) -> np.ndarray:
         # What n rows have taught says nothing beyond sqrt(n) times their spread.
-        return new._spread > np.sqrt(np.maximum(self.since, 1)) * self._spread
+        return np.sqrt(np.maximum(self.since, 1)) * self._spread
+
+    @lazy
+    def _is_settled(self) -> np.ndarray:
+        return (self.since >= SETTLED_ROWS) > self.is_constant
 
     def change_to(self, new: Moments) -> Change:
         """Return the change from the units of these statistics to those of ``new``.
 
-        None for a column whose old units are a guess of a few rows, or were outgrown at once: what
-        was learned in them says nothing about the new ones, and the prior is the same in any.
+        None for a column whose old units are a guess of a few rows, were outgrown at once, or were
+        those of a wrong reading that is taken back: what was learned in them says nothing about the
+        new ones, and the prior is the same in any.
         """
         ratio = new.scale / self.scale
         shift = (new.mean - self.mean) / self.scale
-        unsettled = self._outgrown_by(new)
-        unsettled |= self.since < SETTLED_ROWS
-        unsettled |= self._constant
-        unsettled |= new._constant
-        ratio[unsettled] = 1
-        shift[unsettled] = 0
+        # The deviation of more rows is never less: only what is taken back shrinks a spread so.
+        settled = self._is_settled & (new._spread <= self._reach) & (self._spread <= new._reach)
+        if not new._all_vary:
+            settled &= ~new.is_constant
+        if np.count_nonzero(settled) < len(settled):
+            ratio[~settled] = 1
+            shift[~settled] = 0
         return Change(ratio, shift)
 
-    def watched(self, values: np.ndarray) -> Moments:
-        """Return the statistics that know how many values in a row, now last, were far beyond."""
+    def watched(self, values: np.ndarray, rows: DistinctRows) -> tuple[Moments, np.ndarray]:
+        """Return new values as ``without_outliers``, by statistics that count outliers in a row.
+
+        These know how many values, now last, were far beyond.
+        """
         far = self._beyond(values, FAR)
         if far is None:
-            return replace(self, run=0) if np.any(self.run) else self
-        ends = far[::-1].argmin(axis=0)
-        return replace(self, run=np.where(far.all(axis=0), self.run + len(far), ends))
+            return replace(self, run=0) if np.count_nonzero(self.run) else self, values
+        first = far[rows.first]
+        ends = first[::-1].argmin(axis=0)
+        new = replace(self, run=np.where(first.all(axis=0), self.run + len(first), ends))
+        return new, new._typical(values, far, rows)
 
-    def without_outliers(self, values: np.ndarray) -> np.ndarray:
+    def without_outliers(self, values: np.ndarray, rows: DistinctRows) -> np.ndarray:
         """Return new values that are not far beyond the spread so far, or not all by themselves."""
         far = self._beyond(values, FAR)
-        if far is None:
-            return values
-        if len(values) > 1:
-            far &= np.mean(far, axis=0) <= RARE
+        return values if far is None else self._typical(values, far, rows)
+
+    def _typical(self, values: np.ndarray, far: np.ndarray, rows: DistinctRows) -> np.ndarray:
+        if len(rows) > 1:
+            far &= rows.weight @ far[rows.first] <= RARE * rows.weight.sum()
         far &= self.run < LASTING
         return np.where(far, self._at(values, FAR), values)
 
@@ -191,8 +242,15 @@ class Moments:
         """Return values that single precision can square in units of the spread."""
         return self._within(values, FARTHEST)
 
+    @property
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and highest values that count as they are, of each column."""
+        settled = np.isfinite(self.bound) & self._is_settled
+        width = np.where(settled, self.bound, np.inf) * self.scale
+        return self.mean - width, self.mean + width
+
     def _within(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
-        if np.isinf(n_spreads):
+        if n_spreads == np.inf:
             return values
         far = self._beyond(values, n_spreads)
         return values if far is None else np.where(far, self._at(values, n_spreads), values)
@@ -201,10 +259,10 @@ class Moments:
         """Tell which values are so far away; None if none is, or if nobody can tell."""
         size = np.abs(values - self.mean)
         far = size > n_spreads * self.scale
-        if not far.any():
+        if not np.count_nonzero(far):  # quicker than any
             return None
         far &= size < LARGEST  # refused elsewhere, with a clear error
-        far &= (self.since >= SETTLED_ROWS) & ~self._constant
+        far &= self._is_settled
         return far if far.any() else None
 
     def _at(self, values: np.ndarray, n_spreads: float) -> np.ndarray:
@@ -226,12 +284,12 @@ class Moments:
 
 
 def _moments_of(values: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray, Any]:
-    """Return weight, mean and deviation of some rows, the first and last maybe one for all."""
+    """Return weight, mean and deviation of some rows, maybe one weight, and None for one row."""
+    if len(values) == 1:
+        return weight[0], values[0].astype(np.float64), None
     total = weight.sum()
     # Relative to the first row: a constant column has no deviation, not even rounding.
     first = values[0].astype(np.float64)
-    if len(values) == 1:
-        return total, first, 0.0
     blocks = [slice(k, k + BLOCK_ROWS) for k in range(0, len(values), BLOCK_ROWS)]
     offset = sum(weight[b] @ (values[b] - first) for b in blocks) / total
     deviation = sum(weight[b] @ np.square(values[b] - first - offset) for b in blocks)
@@ -274,9 +332,12 @@ class Scaling(NamedTuple):
 
     def of_stream(self) -> Scaling:
         """Return the same scaling for rows of a stream, whose features may have wrong readings."""
-        if not self.x.centered or self.x.bound == FAR:
-            return self
-        return self._replace(x=replace(self.x, bound=FAR))
+        new = self
+        if self.x.centered and self.x.bound != FAR:
+            new = new._replace(x=replace(self.x, bound=FAR))
+        if self.y is not None and not self.y.streamed:
+            new = new._replace(y=replace(self.y, streamed=True))
+        return new
 
     def joined(self, other: Scaling) -> Scaling:
         """Return the scaling of the rows of both."""
@@ -293,7 +354,7 @@ class Scaling(NamedTuple):
     @property
     def targets_have_units(self) -> bool:
         """False as long as targets have no spread to measure them in."""
-        return self.y is None or bool(self.y.deviation.any()) or not self.y.weight.any()
+        return self.y is None or bool(np.count_nonzero(self.y.deviation) or not self.y.weight.any())
 
     def inputs(
         self, X: Any, errors: InputErrors | None, dtype: np.typing.DTypeLike
@@ -328,6 +389,10 @@ class Scaling(NamedTuple):
         """Return means and variances (n_targets, rows) of targets in original units."""
         assert self.y is not None
         scale = self.y.scale[:, None]
+        if self.y.streamed and np.count_nonzero(
+            self.y.is_constant
+        ):  # its value is all that is known
+            mean = np.where(self.y.is_constant[:, None], 0, mean)
         return mean * scale + self.y.mean[:, None], var * np.square(scale)
 
     def carry_over(self, net: Network | Mixture, new: Scaling) -> None:
@@ -336,8 +401,7 @@ class Scaling(NamedTuple):
         if not change.is_none:
             net.rescale_inputs(change)
             if net.noise_net is not None:
-                net.noise_net = net.noise_net.copy()
-                net.noise_net.net.rescale_inputs(change)
+                net.noise_net = net.noise_net.rescaled(change)
         if self.y is None or new.y is None:
             return
         change = self.y.change_to(new.y)

@@ -13,7 +13,7 @@ from ._base import BaseTAGI
 from ._input import RawRows, known_frame, weight_scale
 from ._labels import as_labels, distinct_labels
 from .engine.encoding import Encoding
-from .engine.fast import slices, threads_for_layers
+from .engine.fast import overflow_allowed, slices, threads_for_layers
 from .engine.held_out import HeldOut, predict_held_out
 from .engine.kinds import Kind
 from .engine.learning import Learner, Settings
@@ -226,7 +226,7 @@ def learn_shard(
     validate: bool,
 ) -> Learned:
     """Score the posterior that came in on the rows held out, then learn the others."""
-    with threads_for_layers(net.layers, settings.batch_size):
+    with threads_for_layers(net.layers, settings.batch_size), overflow_allowed():
         score = weight = None
         if validate and shard.validation is not None:
             score, weight = _score(net, shard.rows, [shard.validation[m] for m in active])
@@ -273,7 +273,8 @@ def held_out(
 ) -> HeldOut | None:
     if shard.validation is None:
         return None
-    with threads_for_layers(net.networks[-1].layers, settings.batch_size):
+    threads = threads_for_layers(net.networks[-1].layers, settings.batch_size)
+    with threads, overflow_allowed():
         return predict_held_out(net, shard.rows, shard.validation, temperatures)
 
 

@@ -242,6 +242,11 @@ def fit_transformer(target_transform: Any, y: np.ndarray) -> tuple[Any, np.ndarr
                     f"target_transform={target_transform!r} needs {MIN_DISTINCT} distinct values "
                     f"of each target in y to be fitted; got {found}."
                 )
+    if _is_power(transformer) and not np.isfinite(np.nanvar(y, axis=0)).all():
+        raise ValueError(
+            f"y has values that are too large for target_transform={target_transform!r}: rescale "
+            "them."
+        )
     transformer.fit(y)
     if _is_log(transformer):
         return transformer, None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from ._input import check_rng
 from ._target_transform import TargetMap, as_map
@@ -18,6 +19,7 @@ __all__ = ["PredictiveDistribution"]
 
 BLOCK_NODES = 1 << 18  # values of a quadrature that are held at once
 TINY = float(np.finfo(np.float64).tiny)
+SCORES = np.linspace(-9, 9, 1801)  # normal scores at which quantiles are found
 
 
 class PredictiveDistribution:
@@ -358,6 +360,26 @@ class PredictiveDistribution:
         if self._map is not None:  # as in the moments
             draws = np.clip(draws, -self._errors.farthest, self._errors.farthest)
         return self._inverse_of(self._loc + self._scale * draws.T.reshape(shape))
+
+    def _at_scores(self, z: np.ndarray) -> np.ndarray:
+        """Return the targets below which as much lies as below standard normal scores z.
+
+        ``z`` has axes of draws before those of the distribution.
+        """
+        errors = z
+        if not self._errors.is_gaussian:  # of all rows alike: read from a table
+            scores = np.repeat(SCORES[:, None], self._errors.n_outputs, axis=1)
+            below = self._errors.ppf(ndtr(np.minimum(scores, 0)).T)
+            above = self._errors.isf(ndtr(-np.maximum(scores, 0)).T)
+            table = np.where(scores.T < 0, below, above)
+            by_target = z.reshape(-1, len(table)).T
+            errors = np.stack(
+                [np.interp(a, SCORES, b) for a, b in zip(by_target, table, strict=True)]
+            )
+            errors = errors.T.reshape(z.shape)
+        if self._map is not None:  # as in the moments
+            errors = np.clip(errors, -self._errors.farthest, self._errors.farthest)
+        return self._inverse_of(self._loc + self._scale * errors)
 
     # Between the layout of the engine, (n_targets, rows), and that of users
 

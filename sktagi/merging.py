@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import BaseTAGI
+from ._drift import Drift
 from ._prequential import Prequential
 from ._scaling import Scaling
 from ._target_transform import fingerprint
@@ -121,6 +122,7 @@ def merge(estimators: Sequence[Estimator]) -> Estimator:
     merged._prequential = Prequential.joined(
         start.prequential, [e._prequential for e in estimators]
     )
+    merged._drift = Drift.joined([e._drift for e in estimators])
     return fork(merged)
 
 

@@ -9,7 +9,8 @@ Read in this order, the modules are the paper and what goes beyond it:
 ``probit``        signs; ``tree`` of classes, App. C, ``softmax`` and ``multilabel``
 ``covariance``    rows of a batch are correlated
 ``messages``      from observations to outputs, Eq. 14: independent, joint, guarded
-``noise``         sigma_v: learned, or searched on held-out rows; ``noise_network`` of each row
+``noise``         sigma_v: learned, or searched on held-out rows; ``noise_network`` of each row,
+                  ``noise_stream`` of single ones
 ``inputs``        uncertain inputs, Eq. 7 and 18
 ``encoding``      what the first layer sees of the inputs: in pieces, or whitened
 ``full``          full covariances, Eq. 3-6 and 10-16

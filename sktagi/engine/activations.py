@@ -15,7 +15,7 @@ from scipy.special import expit, ndtr
 
 from .fast import ZERO
 
-__all__ = ["ACTIVATIONS", "LEAKY_SLOPE", "Activation", "activate"]
+__all__ = ["ACTIVATIONS", "CURVATURES", "LEAKY_SLOPE", "Activation", "activate"]
 
 # Writes mu_a, var_a and jac, the last three of five arrays of one shape.
 Array: TypeAlias = np.ndarray
@@ -85,6 +85,16 @@ def relu_exact(mu_z: Array, var_z: Array, mu_a: Array, var_a: Array, jac: Array)
 
 ACTIVATIONS: dict[str, Activation] = {
     f.__name__: f for f in (identity, relu, leaky_relu, tanh, logistic, softplus, relu_exact)
+}
+
+# Second derivatives at the mean, of mu_a and jac; relu_exact has none: it depends on var_z, too.
+CURVATURES: dict[Activation, Callable[[Array, Array], Array]] = {
+    identity: lambda mu_a, jac: np.zeros_like(jac),
+    relu: lambda mu_a, jac: np.zeros_like(jac),
+    leaky_relu: lambda mu_a, jac: np.zeros_like(jac),
+    tanh: lambda mu_a, jac: -2 * mu_a * jac,
+    logistic: lambda mu_a, jac: (1 - 2 * mu_a) * jac,
+    softplus: lambda mu_a, jac: (1 - jac) * jac,
 }
 
 

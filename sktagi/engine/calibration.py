@@ -30,9 +30,10 @@ Where the noise may vary, a second network learns it from the same errors (``noi
 the variances goes the shape of the errors (``shape``), each in units of its own standard deviation.
 
 The temperature multiplies the variances of the parameters, which forgetting keeps larger than the
-data would. Neither it nor the spread is lowered unless the rows speak for less, and for a lower
-spread clearly. All of it belongs to predictions alone: what is learned later goes on from the
-posterior as it was learned.
+data would. It is the one at which they are, on average, what so many rows with that noise leave to
+the mean (``leverage``), unless the held-out rows speak for another. The spread is not lowered
+unless they clearly speak for it. All of it belongs to predictions alone: what is learned later goes
+on from the posterior as it was learned.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from scipy import sparse
 
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
+from .leverage import Leverage, sum_products, sum_variances
 from .mixture import Mixture
 from .noise import search_noise, trust, trusted_noise
 from .noise_network import (
@@ -59,6 +61,7 @@ from .noise_network import (
     log_density,
     trusted_exponent,
 )
+from .noise_stream import settled
 from .posterior import Calibration, Network
 from .shape import error_histogram, fit_shape
 
@@ -66,8 +69,8 @@ __all__ = ["TEMPERATURES", "HeldOutHere", "Places", "set_calibration"]
 
 TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)
-# What the log-likelihood of the held-out rows must rise by at least: for each halving of the
-# temperature, and for a lower spread.
+# What the log-likelihood of the held-out rows must rise by at least: for each halving or doubling
+# of the temperature away from the usual one, and for a lower spread.
 GAIN_OF_HALVING = 1.0
 CLEAR_GAIN = 4.0
 # Noise that varies must raise it by at least this much for each target.
@@ -157,6 +160,11 @@ def sum_weights(held: HeldOut) -> np.ndarray:
     return np.stack([weights.sum(1), np.square(weights).sum(1), np.count_nonzero(weights, 1)])
 
 
+def sum_row_weights(held: HeldOut) -> float:
+    """Sum the weights of the rows."""
+    return float(held.weight.sum())
+
+
 def count_rows(held: HeldOut) -> np.ndarray:
     """Count the distinct rows of each member."""
     return held.counts
@@ -216,23 +224,31 @@ def histogram_of_errors(held: HeldOut, case: Case, noise: np.ndarray) -> np.ndar
 
 
 def set_calibration(
-    net: Network | Mixture, places: Places, start: NoiseNetwork | None = None, seed: int = 0
+    net: Network | Mixture,
+    places: Places,
+    start: NoiseNetwork | None = None,
+    seed: int = 0,
+    n_learned: float | None = None,
 ) -> None:
-    """Calibrate, in place, by the rows held out, which may be in several places."""
+    """Calibrate, in place, by the rows held out, which may be in several places.
+
+    ``n_learned`` is the weight of all rows; None: of those that are held out.
+    """
     places.change(with_disagreement, places.ask(spread_sums))
     before = net.noise_var.mean(axis=0)
     total, total_squares, n_rows = places.ask(sum_weights)
     growth = _growth(places.ask(count_rows), n_rows)
-    case, noise = _constant_noise(net, places, before, n_rows)
+    leverage = _leverage(net, places, n_rows, n_learned)
+    case, noise, usual = _constant_noise(net, places, before, n_rows, leverage)
     constant = noise
     net.noise_net = None
     if start is not None:
-        net.noise_net, varying, level = _varying_noise(places, start, case, noise, seed)
+        net.noise_net, varying, level = _varying_noise(places, start, case, noise, seed, usual)
         if net.noise_net.varies:
             case, noise = varying, level
             # For a target whose noise does not vary, it is the one beside this temperature.
             constant = np.where(net.noise_net.exponent > 0, constant, noise)
-            net.noise_net.level[...] = np.log(noise / constant)
+            net.noise_net = replace(net.noise_net, level=np.log(noise / constant))
     histogram = places.ask(histogram_of_errors, case, noise)
     # Rows of unequal weight tell less than their number says.
     shape = fit_shape(histogram, total**2 / np.where(total > 0, total_squares, 1))
@@ -257,42 +273,64 @@ def _growth(counts: np.ndarray, n_rows: np.ndarray) -> np.ndarray:
 
 
 def _constant_noise(
-    net: Network | Mixture, places: Places, before: np.ndarray, n_rows: np.ndarray
-) -> tuple[Case, np.ndarray]:
-    """Return the temperature, the spread and the noise (n_noise, 1) of all rows.
+    net: Network | Mixture,
+    places: Places,
+    before: np.ndarray,
+    n_rows: np.ndarray,
+    leverage: Leverage,
+) -> tuple[Case, np.ndarray, int]:
+    """Return temperature, spread and noise (n_noise, 1) of all rows, and the usual temperature.
 
     ``before`` is the noise of the members, ``n_rows`` (n_noise,) the rows that observe a target.
     """
 
-    def best(cases: list[Case], choose: Callable[[np.ndarray], int]) -> tuple[Case, np.ndarray]:
+    def search(cases: list[Case]) -> tuple[np.ndarray, np.ndarray]:
         def score(noise: np.ndarray) -> np.ndarray:
             return places.ask(score_noise, cases, noise)
 
         noise = np.broadcast_to(before, (len(cases), *before.shape))
-        if net.noise_is_learned:
-            noise, scores = search_noise(score, noise, reach=REACH)
-            noise = trusted_noise(noise, before, n_rows)
-        else:
-            scores = score(noise[:, None])[:, 0]
-        chosen = choose(scores)
-        return cases[chosen], noise[chosen]
+        if not net.noise_is_learned:
+            return noise, score(noise[:, None])[:, 0]
+        noise, scores = search_noise(score, noise, reach=REACH)
+        return trusted_noise(noise, before, n_rows), scores
 
-    numbers = range(len(TEMPERATURES))
-    case, noise = best([Case(number) for number in numbers], _best_temperature)
+    cases = [Case(number) for number in range(len(TEMPERATURES))]
+    noise, scores = search(cases)
+    usual = leverage.usual(noise[..., 0])
+    chosen = _best_temperature(scores, usual)
     if net.n_members > 1:
-        case, noise = best([case._replace(spread=a) for a in SPREADS], _first_of_the_best)
-    if case.spread < 1:
-        cases = [case._replace(temperature=number) for number in numbers]
-        case, noise = best(cases, _best_temperature)
-    return case, noise
+        cases = [cases[chosen]._replace(spread=a) for a in SPREADS]
+        noise, scores = search(cases)
+        chosen = _first_of_the_best(scores)
+    spread = cases[chosen].spread
+    if spread < 1:
+        cases = [Case(number, spread=spread) for number in range(len(TEMPERATURES))]
+        noise, scores = search(cases)
+        chosen = _best_temperature(scores, usual)
+    return cases[chosen], noise[chosen], usual
 
 
-def _best_temperature(scores: np.ndarray) -> int:
+def _leverage(
+    net: Network | Mixture, places: Places, n_rows: np.ndarray, n_learned: float | None
+) -> Leverage:
+    """Return what rows held out tell of how sure the networks should be."""
+    held = places.ask(sum_row_weights)
+    learned = n_rows if n_learned is None else n_rows * (n_learned / held)
+    products = [places.ask(sum_products, kind) / held for kind in net.networks]
+    var = places.ask(sum_variances) / held
+    rest = var[-1]  # all but the parameters' variances, which are near zero there
+    of_parameters = var - rest + TEMPERATURES[-1] * (var[0] - rest)
+    return Leverage.of(net, products, of_parameters, rest, learned)
+
+
+def _best_temperature(scores: np.ndarray, usual: int) -> int:
     """Return the number of the temperature with the best scores (temperatures, n).
 
-    A prior keeps it at 1 if few rows speak: it falls by a factor with each halving.
+    A prior keeps it near the ``usual`` one if few rows speak: it falls by a factor with each
+    halving or doubling.
     """
-    return int(np.argmax(scores.sum(axis=-1) + GAIN_OF_HALVING * np.log2(TEMPERATURES)))
+    log_t = np.log2(TEMPERATURES)
+    return int(np.argmax(scores.sum(axis=-1) - GAIN_OF_HALVING * np.abs(log_t - log_t[usual])))
 
 
 def _first_of_the_best(scores: np.ndarray) -> int:
@@ -302,7 +340,12 @@ def _first_of_the_best(scores: np.ndarray) -> int:
 
 
 def _varying_noise(
-    places: Places, start: NoiseNetwork, constant: Case, noise: np.ndarray, seed: int
+    places: Places,
+    start: NoiseNetwork,
+    constant: Case,
+    noise: np.ndarray,
+    seed: int,
+    usual: int,
 ) -> tuple[NoiseNetwork, Case, np.ndarray]:
     """Let a noise network learn; returns it with the best case, and the noise at U = 0 then."""
     low = constant._replace(temperature=max(constant.temperature, LOW_TEMPERATURE))
@@ -317,19 +360,19 @@ def _varying_noise(
     noise = search([low], REACH)[0][0]
     share = MOST_ERRORS / max(places.ask(count_all), MOST_ERRORS)
     errors = _joined(places.collect(errors_of, low, noise, share, seed))
-    learned = learn_errors(start, errors, seed)
+    learned = learn_errors(settled(start), errors, seed)
     places.change(with_log_noise, learned.net)
 
     def best_exponent(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         _, scores = search([case._replace(exponent=exponent) for exponent in EXPONENTS])
-        gains = scores - scores[0]
+        gains = np.nan_to_num(scores - scores[0])  # where squares overflow, nothing is gained
         exponent = trusted_exponent(gains, LEAST_GAIN)
         return exponent, search([case._replace(exponent=exponent)])[0][0], gains
 
     exponent, *_ = best_exponent(low)
     numbers = range(len(TEMPERATURES))
     _, scores = search([Case(number, exponent, low.spread) for number in numbers])
-    case = low._replace(temperature=_best_temperature(scores))
+    case = low._replace(temperature=_best_temperature(scores, usual))
     exponent, level, gains = best_exponent(case)
     bounds = np.array(places.collect(range_of_log_noise))
     bounds = np.stack([bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)])

@@ -25,7 +25,8 @@ from .rescaling import Change
 
 __all__ = ["Encoding", "Pieces", "Whitening", "find_pieces", "find_whitening"]
 
-N_PIECES = 8  # of an input at most
+N_PIECES = 8  # of an input, and one more for each wide gap between its values
+WIDE = 0.2  # such a gap, as a share of their range
 MOST_ROWS = 20_000  # that quantiles and correlations are found from
 # Share of the unit matrix in the correlations of many rows; of n rows, inputs / n times
 # MORE_RIDGE more: what few rows say of small variances is chance.
@@ -186,7 +187,21 @@ def _quantiles(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return values
     until = np.cumsum(np.bincount(place.reshape(-1), weight))
     middle = (until - 0.5 * np.diff(until, prepend=0)) / until[-1]
-    return np.unique(np.interp(np.linspace(0, 1, N_PIECES + 1), middle, values))
+    cuts = np.interp(np.linspace(0, 1, N_PIECES + 1), middle, values)
+    return np.unique(np.append(cuts, _middles_of_gaps(values, middle, cuts)))
+
+
+def _middles_of_gaps(values: np.ndarray, middle: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """Return a cut for each wide gap between values that has none.
+
+    What a function does in a gap is then open: one piece across it would be a straight line.
+    """
+    below, above = values[:-1], values[1:]
+    inside = (middle[1:] > 1 / N_PIECES) & (middle[:-1] < 1 - 1 / N_PIECES)  # no tails
+    wide = inside & (above - below > WIDE * (values[-1] - values[0]))
+    has_cut = np.searchsorted(cuts, above) > np.searchsorted(cuts, below, side="right")
+    wide &= ~has_cut
+    return (0.5 * below + 0.5 * above)[wide]
 
 
 def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
@@ -201,6 +216,8 @@ def find_whitening(x: np.ndarray, weight: np.ndarray) -> Whitening:
     mean = weight @ inputs / total
     centred = inputs - mean
     cov = (centred * weight[:, None]).T @ centred / total
+    if not np.isfinite(cov).all():
+        raise ValueError("X has values too large to learn from: their squares overflow.")
     constant = np.sqrt(np.diag(cov)) <= ROUNDING * np.abs(mean)  # such an input stays as it is
     cov[np.diag_indices_from(cov)] += constant
     size = np.sqrt(np.diag(cov))

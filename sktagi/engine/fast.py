@@ -6,18 +6,20 @@ Nothing here changes more than rounding; all of it is measured by ``benchmarks s
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from threading import RLock
-from typing import Any, ClassVar, Protocol
+from threading import RLock, get_ident
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
-    "EPS", "ONE", "TINY", "ZERO", "Buffer", "has_nan", "mean_of_columns", "product_over",
-    "slices", "threads_for_layers", "threads_for_rows", "transposed",
+    "EPS", "ONE", "TINY", "ZERO", "Buffer", "extremes", "has_nan", "lazy", "mean_of_columns",
+    "mean_of_first", "of_each_type", "product_over", "slices", "threads_for_layers",
+    "threads_for_rows", "transposed",
 ]  # fmt: skip
 
 # Multiplications in the largest product of a batch from which on threads are worth it.
@@ -26,20 +28,42 @@ WORTH_THREADS = 16_000_000
 MANY_ROWS = 512
 
 
+if TYPE_CHECKING:
+    from functools import cached_property as lazy
+else:
+
+    class lazy:
+        """A ``cached_property`` without a lock, which takes longer than small numbers."""
+
+        def __init__(self, function: Callable[[Any], Any]):
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._function(instance)
+            return value
+
+
 # Scalars of each type, as arrays: NumPy would have to convert those of Python each time.
 
 
-def _of_each_type(value: Callable[[str], Any]) -> dict[str, np.ndarray]:
+def of_each_type(value: Callable[[str], Any]) -> dict[str, np.ndarray]:
+    """Return arrays of numbers that nobody changes, by the character of their type."""
     numbers = {char: np.array(value(char), char) for char in "fd"}
     for number in numbers.values():
         number.setflags(write=False)
     return numbers
 
 
-ZERO = _of_each_type(lambda char: 0)
-ONE = _of_each_type(lambda char: 1)
-EPS = _of_each_type(lambda char: np.finfo(char).eps)
-TINY = _of_each_type(lambda char: np.finfo(char).tiny)
+ZERO = of_each_type(lambda char: 0)
+ONE = of_each_type(lambda char: 1)
+EPS = of_each_type(lambda char: np.finfo(char).eps)
+TINY = of_each_type(lambda char: np.finfo(char).tiny)
 
 
 # Memory
@@ -74,10 +98,35 @@ def slices(n_rows: int, size: int) -> Iterator[slice]:
 # Reductions and products
 
 
+def overflow_allowed() -> AbstractContextManager[Any]:
+    """Return a context in which numbers may leave their range without a warning.
+
+    It is for those who look at what comes of them, and refuse what is not finite.
+    """
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
 def has_nan(values: np.ndarray) -> bool:
     """Tell whether some values may be NaN: a sum is quicker than to look at each."""
     total = np.add.reduce(values, axis=None)
     return bool(total != total)
+
+
+def extremes(values: np.ndarray) -> tuple[Any, Any]:
+    """Return the least and the largest value, NaN if there is one; of few quicker than ``min``."""
+    flat = values.reshape(-1)
+    return flat[flat.argmin()], flat[flat.argmax()]
+
+
+def mean_of_first(values: np.ndarray) -> np.ndarray:
+    """Return the mean over the first axis, as ``mean`` does, which takes long for few numbers."""
+    return np.add.reduce(values, axis=0) / len(values)
+
+
+def are_finite(*arrays: np.ndarray) -> bool:
+    """Tell whether all numbers are finite: a finite sum is quicker than a look at each."""
+    sums = (np.add.reduce(values, axis=None) for values in arrays)
+    return all(map(math.isfinite, sums)) or all(np.isfinite(a).all() for a in arrays)
 
 
 def transposed(matrices: np.ndarray) -> np.ndarray:
@@ -129,12 +178,12 @@ class _OneThread:
     """
 
     _lock = RLock()  # an object may end in a thread that holds it
-    _inside: ClassVar[set[int]] = set()
+    _inside: ClassVar[dict[int, int]] = {}  # contexts, and their threads
     _before: ClassVar[list[tuple[Any, int]]] = []  # libraries, and their number of threads
 
     def __enter__(self) -> None:
         with self._lock:
-            self._inside.add(id(self))
+            self._inside[id(self)] = get_ident()
             if not self._before:  # saved as a whole before anything changes
                 _OneThread._before = [(lib, lib.get_num_threads()) for lib in _libraries()]
             for library, n_threads in self._before:
@@ -143,16 +192,34 @@ class _OneThread:
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._inside.discard(id(self))
-            if not self._inside:
-                for library, n_threads in self._before:
-                    if n_threads != 1:
-                        library.set_num_threads(n_threads)
-                _OneThread._before = []
+            self._inside.pop(id(self), None)
+            self._restore_if_empty()
+
+    @classmethod
+    def _restore_if_empty(cls) -> None:
+        if not cls._inside:
+            for library, n_threads in cls._before:
+                if n_threads != 1:
+                    library.set_num_threads(n_threads)
+            cls._before = []
 
     def __del__(self) -> None:
         if id(self) in self._inside or (self._before and not self._inside):
             self.__exit__()
+
+    @classmethod
+    def begin_again(cls) -> None:
+        """Leave the contexts of other threads, which a process that was just forked does not have.
+
+        One of them may have held the lock, and nobody would give it back.
+        """
+        cls._lock = RLock()
+        cls._inside = {key: own for key, own in cls._inside.items() if own == get_ident()}
+        cls._restore_if_empty()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OneThread.begin_again)
 
 
 def threads_for_layers(layers: Sequence[HasMeans], n_rows: int) -> AbstractContextManager[Any]:

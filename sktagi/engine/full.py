@@ -25,16 +25,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import lapack, solve_triangular
 
 from .activations import Activation, activate
 from .inputs import InputErrors
 from .messages import Message
-from .noise import learn_noise, noise_moment
+from .noise import OUTLIER_NOISE, learn_noise, noise_moment
 from .observations import ObservationModel
 from .posterior import FullLayer, Network
 from .rows import Rows
+from .sparse import to_dense
 
 __all__ = ["check_size", "learn_full", "predict_full"]
 
@@ -81,7 +81,7 @@ class FullBatch(NamedTuple):
         used = np.flatnonzero(rows.weight)
         rows = rows.take(used)
         return cls(
-            _dense(rows.x).astype(np.float64),
+            to_dense(rows.x).astype(np.float64),
             rows.y,
             rows.weight.astype(np.float64),
             rows.noise_ratio,
@@ -257,10 +257,10 @@ def condition(
 
     targets = outputs.targets(rows.y, np.float64)
     var_z = np.einsum("roo->or", cov_z)
-    target, noise = outputs.sites(mu_z.T, var_z, targets.value, noise_var)
-    weight = np.broadcast_to(rows.weight, target.shape)
+    weight = np.broadcast_to(rows.weight, targets.value.shape)
     if targets.observed is not None:
         weight = weight * targets.observed
+    target, noise = outputs.sites(mu_z.T, var_z, targets.value, noise_var, weight)
     nu, leverage = np.zeros((2, *target.shape))
     row, node = np.nonzero(weight.T > 0)  # what is observed
     if not len(row):
@@ -356,7 +356,12 @@ def forget_full(layer: FullLayer, member: int, half_lives: float, rows: float) -
 
 
 def learn_full(
-    net: Network, member: int, rows: Rows, joint: bool, half_life: float | None
+    net: Network,
+    member: int,
+    rows: Rows,
+    joint: bool,
+    half_life: float | None,
+    memory: float = np.inf,
 ) -> tuple[float, np.ndarray]:
     """Let a member learn a batch in place; returns its summed log-likelihood before that.
 
@@ -388,8 +393,11 @@ def learn_full(
         log_density = outputs.log_likelihood(mu_z, var_z + noise_var, given.y)
         log_lik += given.weight @ log_density.sum(axis=-2)
         moment = noise_moment(message, noise, given.weight)
-        if noise is not noise_var:  # an outlier counts less here, too
-            moment *= noise_var / noise
+        if noise is not noise_var:  # an outlier says little of it
+            usual = OUTLIER_NOISE * noise_var * given.weight
+            if np.isnan(given.y).any():
+                usual = usual * ~np.isnan(given.y.T)
+            moment = np.where(noise > noise_var, usual, moment)
         ratio = given.noise_ratio
         noise_moments.append(moment if ratio is None else moment / ratio.T)
         moments.append(np.stack([mu_z, var_z]))
@@ -397,7 +405,10 @@ def learn_full(
         observed = net.outputs.members(member).targets(batch.y, np.float64).observed
         weight = batch.weight[None]
         observed_weight = weight if observed is None else weight * observed
-        learn_noise(one, np.hstack(noise_moments)[None], weight[None], observed_weight[None])
+        learn_noise(
+            one, np.hstack(noise_moments)[None], weight[None], observed_weight[None],
+            memory,
+        )  # fmt: skip
     return log_lik, np.concatenate(moments, axis=-1)
 
 
@@ -405,7 +416,7 @@ def predict_full(
     net: Network, x: Any, errors: InputErrors | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of the outputs, (members, n_out, rows); ``x`` has rows first."""
-    x, cov_x = _dense(x), None if errors is None else errors.covariances()
+    x, cov_x = to_dense(x), None if errors is None else errors.covariances()
     mu, var = np.empty((2, net.n_members, net.outputs.n_outputs, len(x)))
     for member in range(net.n_members):
         layers = posterior(cast("list[FullLayer]", net.layers), member)
@@ -417,7 +428,3 @@ def predict_full(
             mu[member, :, part] = mu_z.T
             var[member, :, part] = np.einsum("roo->or", cov_z)
     return mu, var
-
-
-def _dense(values: Any) -> np.ndarray:
-    return values.toarray() if sparse.issparse(values) else values

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
-from .fast import threads_for_layers
+from .fast import overflow_allowed, threads_for_layers
 
 if TYPE_CHECKING:
     from .runs import Part
@@ -52,7 +52,8 @@ def _advanced(part: Part, n_epochs: int) -> dict[str, Any]:
     """Return what changes in a part that learns some epochs; rows stay where they are."""
     part = copy(part)
     part.train_scores, part.validation_scores = part.train_scores[:], part.validation_scores[:]
-    with threads_for_layers(part.current.layers, part.source.settings.batch_size):  # type: ignore[attr-defined]
+    threads = threads_for_layers(part.current.layers, part.source.settings.batch_size)  # type: ignore[attr-defined]
+    with threads, overflow_allowed():
         part.advance(n_epochs)
     state = {name: value for name, value in part.__dict__.items() if name != "source"}
     return {**state, "_epoch": None, "rngs": part.source.rngs}  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["join_keys", "row_keys"]
+__all__ = ["join_keys", "pair_keys", "row_keys"]
 
 BLOCK_ELEMENTS = 1 << 15  # they stay in cache
 FEW_COLUMNS = 32
@@ -62,6 +62,14 @@ def _constants(n_columns: int) -> np.ndarray:
 def join_keys(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return keys of the same rows with one more column."""
     return _mix(keys + _mix(_bits(values)))
+
+
+def pair_keys(x: Any, y: np.ndarray) -> np.ndarray:
+    """Return keys of rows and their targets, (rows,) or (rows, n_targets)."""
+    keys = row_keys(x)
+    for column in np.atleast_2d(y.T):
+        keys = join_keys(keys, column)
+    return keys
 
 
 def _bits(values: np.ndarray) -> np.ndarray:

@@ -16,12 +16,12 @@ from .covariance import Workspace, hidden_covariance
 from .fast import TINY, slices
 from .full import learn_full
 from .messages import guarded, independent, joint_of_batch, joint_with_one_factor
-from .noise import learn_noise, noise_moment
+from .noise import OUTLIER_NOISE, learn_noise, noise_moment
 from .passes import Tape, Weights, backward, forward
 from .posterior import Layer, Network, forget
 from .predicting import block_rows
 from .rows import Batch, Rows, iterate_batches
-from .sparse import Features
+from .sparse import Features, by_input
 
 __all__ = ["Learner", "Settings"]
 
@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     half_life: float | None = None
     # Epochs over which forgetting ends, its rate falling in a straight line; None: it goes on
     n_epochs: int | None = None
+    memory: float = np.inf  # weight of the rows that learned noise remembers
 
     def forgetting_left(self, done: int) -> float:
         """Return the rate of forgetting after ``done`` epochs over that of the first."""
@@ -89,6 +90,8 @@ class Learner:
                 self.moments = np.concatenate([a.moments for a in learners], axis=1)
             return log_lik
         n_rows, moments = order.shape[-1], None
+        if n_rows == len(data.weight) == 1 and not is_sparse and not np.count_nonzero(order):
+            return self._learn_row(data)
         if self._records:
             self.moments = np.empty((2, len(order), self.net.outputs.n_outputs, n_rows))
             moments = self.moments[:, 0] if len(order) == 1 else self.moments
@@ -125,6 +128,36 @@ class Learner:
         log_lik /= np.maximum(np.add.reduce(totals, axis=-1), TINY["d"])
         return log_lik.reshape(-1)
 
+    def _learn_row(self, row: Rows) -> np.ndarray:
+        """Learn all rows of a pass if they are one, the same for all members: streams are quick."""
+        net, weight = self._one, row.weight
+        layers = cast("list[Layer]", net.layers)
+        if self.settings.half_life is not None:
+            elapsed = weight.astype(np.float64) / self.settings.half_life
+            retained = np.exp2(-elapsed).astype(self._dtype)
+            for layer in layers:
+                forget(layer.var, layer.var_prior, retained)
+        if net.encoding is not None:
+            row = row.encoded(net.encoding)
+        value, observed, outputs = net.outputs.targets(row.y, self._dtype)
+        row_weight = None if weight[0] == 1 else weight[None]
+        observed_weight = row_weight
+        if observed is not None:
+            observed_weight = observed if row_weight is None else observed * row_weight
+        var_x = None if row.errors is None else by_input(row.errors.values)
+        ratio = None if row.noise_ratio is None else by_input(row.noise_ratio)
+        x = by_input(row.x)
+        batch = Batch(x, var_x, value, outputs, row_weight, observed_weight, ratio, None)
+        self._tapes[1] = tape = Tape.for_one_row(layers, layers[0].mu.shape[:-2])
+        mu_z, var_z, noise_var = self._update(net, batch)
+        if self._records:
+            self.moments = np.empty((2, self.net.n_members, *mu_z.shape[-2:]))
+            self.moments[0], self.moments[1] = mu_z, var_z
+        density = net.outputs.log_likelihood(mu_z, var_z + noise_var, row.y)
+        self._tapes.clear()
+        tape.leave()
+        return np.add.reduce(density, axis=(-2, -1), dtype=np.float64).reshape(-1)
+
     def _begin_pass(self, totals: np.ndarray, is_sparse: bool) -> None:
         """Plan how much each batch forgets; ``totals`` (..., batches) are their weights."""
         layers = cast("list[Layer]", self._one.layers)
@@ -155,7 +188,7 @@ class Learner:
                 forget(layer.var, layer.var_prior, retained[number])
         if batch.var_x is not None:
             self._features.forget(first, slice(None), number)
-            return self._update(net, batch)
+            return self._update(net, batch._replace(x=batch.x.matrix(len(first.mu))))
         x, few, touched = self._features.fetch(batch.x, number)
         moments = self._update(replace(net, layers=[few, *others]), batch._replace(x=x))
         self._features.put_back(few, touched)
@@ -173,7 +206,7 @@ class Learner:
             noise_var = noise_var.reshape(())  # quicker to add
         if batch.noise_ratio is not None:
             noise_var = noise_var * batch.noise_ratio
-        sites = net.outputs.sites(mu_z, var_z, batch.value, noise_var)
+        sites = net.outputs.sites(mu_z, var_z, batch.value, noise_var, batch.observed_weight)
         one_factor = net.outputs.shares_factor
         if self._work is None or tape.n_rows == 1:
             message = independent(mu_z, var_z, sites, batch.observed_weight, tape.message)
@@ -185,11 +218,12 @@ class Learner:
             message = guarded(layers, tape, batch, sites, self._work, one_factor=one_factor)
         if net.noise_is_learned:
             moment = noise_moment(message, sites[1], batch.observed_weight)
-            if sites[1] is not noise_var:  # an outlier counts less here, too
-                moment *= noise_var / sites[1]
+            if sites[1] is not noise_var:  # an outlier says little of it
+                weight = 1.0 if batch.observed_weight is None else batch.observed_weight
+                moment = np.where(sites[1] > noise_var, OUTLIER_NOISE * noise_var * weight, moment)
             if batch.noise_ratio is not None:
                 moment /= batch.noise_ratio
-            learn_noise(net, moment, batch.weight, batch.observed_weight)
+            learn_noise(net, moment, batch.weight, batch.observed_weight, self.settings.memory)
         one_row = _is_one_row(batch.weight, tape.n_rows)
         backward(layers, tape, message.nu, message.kappa, one_row, retained_next)
         return mu_z, var_z, noise_var
@@ -198,10 +232,10 @@ class Learner:
         """Return arrays for batches of this size, to be kept."""
         if self._weights is None:
             self._weights = Weights.of(layers)
-        *lead, _, n_rows = batch.value.shape
+        lead, n_rows = layers[0].mu.shape[:-2], batch.value.shape[-1]
         if self._work is None and n_rows > 1:
             self._work = Workspace(len(layers), self._dtype)
-        self._tapes[n_rows] = tape = Tape(layers, tuple(lead), n_rows, self._weights)
+        self._tapes[n_rows] = tape = Tape(layers, lead, n_rows, self._weights)
         return tape
 
     def _learn_full(self, data: Rows, order: np.ndarray) -> np.ndarray:
@@ -213,8 +247,9 @@ class Learner:
             for member in range(len(order)):
                 rows = data.take(order[member, part])._replace(weight=weight[member, part])
                 score, moments = learn_full(
-                    self.net, member, rows, self.settings.joint, self.settings.half_life
-                )
+                    self.net, member, rows, self.settings.joint, self.settings.half_life,
+                    self.settings.memory,
+                )  # fmt: skip
                 log_lik[member] += score
                 if self.moments is not None:
                     self.moments[:, member, :, part] = moments

@@ -15,6 +15,7 @@ import numpy as np
 
 from .mixture import Evidence, Mixture
 from .noise_network import NoiseNetwork
+from .noise_stream import settled
 from .posterior import Calibration, Layer, Network
 from .shape import gaussian_shape, mean_shape
 
@@ -58,7 +59,7 @@ def merge_networks(nets: Sequence[Network], rows_before: np.ndarray) -> Network:
 
 def _merge_noise_networks(shards: Sequence[NoiseNetwork | None]) -> NoiseNetwork | None:
     """Return one noise network; None if a shard has none."""
-    found = [noise for noise in shards if noise is not None]
+    found = [settled(noise) for noise in shards if noise is not None]
     if len(found) < len(shards):
         return None
     return NoiseNetwork(

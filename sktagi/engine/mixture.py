@@ -4,11 +4,17 @@ No one network is right everywhere: a linear one for linear data, a smooth one f
 that sees pieces of inputs for bends and waves, a deep one for many rows. A member of the mixture is
 one network of each kind, all with the same rows held out, and its output is their weighted mean:
 
-    mu = sum_k w_k mu_k,   var = sum_k w_k (var_k + (mu_k - mu)^2)
+    mu = sum_k w_k mu_k,   var = sum_k w_k var_k + w_k^2 (mu_k - mu)^2
 
 So a mixture predicts and is calibrated as members that are alike are. The weights of a target are
 those with which the errors of held-out rows are smallest; of classes, those with which these rows
 are most likely (stacking: Wolpert, 1992; Breiman, 1996). None is negative, and they sum to one.
+
+Weights of a target are coefficients of a mean, no probabilities that a kind is right. If kinds err
+independently of each other, each by what it is apart from the mean, the mean errs by w_k^2 of it:
+a kind that is far off, and has a weight of a few percent because others err in the other direction,
+makes it little worse. Of classes, w_k stands in the place of w_k^2, as in any mixture: a kind that
+is apart makes a probability less extreme.
 """
 
 from __future__ import annotations
@@ -16,13 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .noise_network import NoiseNetwork
 from .observations import Gaussian, Members, ObservationModel
-from .posterior import Calibration, Layer, Network, Reported
+from .posterior import Calibration, Network, Reported
 from .predicting import held_out_moments, weighted_moments
 from .rows import Rows
 
@@ -93,6 +99,11 @@ class Mixture(Reported):
             net.outputs = outputs
 
     @property
+    def apart(self) -> np.ndarray:
+        """Weights of (mu_k - mu)^2 in the variance, in the shape of ``weight``."""
+        return np.square(self.weight) if isinstance(self.outputs, Gaussian) else self.weight
+
+    @property
     def noise_is_learned(self) -> bool:
         """Whether the observation noise is learned."""
         return self.networks[0].noise_is_learned
@@ -130,11 +141,7 @@ class Mixture(Reported):
         """Return the mixture with parameters in another precision, or itself."""
         if self.dtype == dtype:
             return self
-        networks = []
-        for net in self.networks:
-            layers = [cast(Layer, layer).astype(dtype) for layer in net.layers]
-            networks.append(replace(net, layers=layers))
-        return self._with(networks)
+        return self._with([net.astype(dtype) for net in self.networks])
 
     def copy(self) -> Mixture:
         """Return a mixture with arrays of its own."""
@@ -147,7 +154,7 @@ class Mixture(Reported):
     def is_sound(self) -> bool:
         """Whether all numbers are finite and all variances positive."""
         kinds = all(net.is_sound() for net in self.networks)
-        return kinds and (self.noise_net is None or self.noise_net.net.is_sound())
+        return kinds and (self.noise_net is None or self.noise_net.is_sound())
 
     def without(self, lightest: float) -> Mixture:
         """Return the mixture without kinds whose weights are all below ``lightest``."""
@@ -241,7 +248,7 @@ def reweighted(net: Mixture, error: np.ndarray, weight: np.ndarray) -> tuple[np.
         gram[k] += (e * share) @ e.T
         total[k] += row_weight.sum()
         if total[k] > 0:
-            weights[:, k, 0] = _weights_of(gram[k] / total[k], total[k])
+            weights[:, k, 0] = _weights_of(gram[k] / total[k], total[k], w)
     return weights, Evidence(gram, total)
 
 
@@ -277,34 +284,52 @@ def _share(squares: np.ndarray, scale: float) -> np.ndarray:
     return (TAILS + 1) / (TAILS + squares / max(scale, np.finfo(np.float64).tiny))
 
 
-def _weights_of(gram: np.ndarray, n_rows: float) -> np.ndarray:
+def _weights_of(gram: np.ndarray, n_rows: float, guess: np.ndarray | None = None) -> np.ndarray:
     """Return weights (n_kinds,) for mean products of errors, of so many rows."""
     ridge = PRIOR_ROWS / (n_rows + PRIOR_ROWS) * gram.diagonal().min()
-    return least_on_simplex(gram + ridge * np.eye(len(gram)))
+    return least_on_simplex(gram + ridge * np.eye(len(gram)), guess)
 
 
-def least_on_simplex(gram: np.ndarray) -> np.ndarray:
+def least_on_simplex(gram: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
     """Return the w with w' gram w least, among those that are not negative and sum to one.
 
-    For a few kinds every set of those that have weight is tried: within it, w is proportional to
-    the row sums of the inverse.
+    For a few kinds every set of those that have weight is tried, that of a ``guess`` first: within
+    it, w is proportional to the row sums of the inverse. If no other kind would make it less, that
+    set is the right one, as the function is convex.
     """
     n = len(gram)
     best, least = np.full(n, 1 / n), np.inf
     if not np.isfinite(gram).all():
         return best
     gram = gram / max(gram.diagonal().max(), np.finfo(np.float64).tiny)
-    for size in range(1, n + 1):
-        for chosen in map(list, combinations(range(n), size)):
-            w = np.linalg.lstsq(gram[np.ix_(chosen, chosen)], np.ones(size), rcond=None)[0]
-            if not (w.min() >= 0 and w.sum() > 0):
-                continue
-            trial = np.zeros(n)
-            trial[chosen] = w / w.sum()
-            value = trial @ gram @ trial
-            if value < least:
-                best, least = trial, value
+    sets = [list(chosen) for size in range(1, n + 1) for chosen in combinations(range(n), size)]
+    if guess is not None:
+        sets.insert(0, np.flatnonzero(guess).tolist())
+    for chosen in sets:
+        w = _least_within(gram, chosen)
+        if w is None:
+            continue
+        slope = gram @ w
+        value = w @ slope
+        if value < least:
+            best, least = w, value
+            others = [k for k in range(n) if k not in chosen]
+            if (slope[others] > value).all():
+                break
     return best
+
+
+def _least_within(gram: np.ndarray, chosen: list[int]) -> np.ndarray | None:
+    """Return the w of ``least_on_simplex`` if only ``chosen`` kinds may have weight, and all do."""
+    w = np.ones(1)
+    if len(chosen) > 1:
+        some = gram[np.ix_(chosen, chosen)]
+        w = np.linalg.lstsq(some, np.ones(len(chosen)), rcond=None)[0]
+        if not (w.min() >= 0 and w.sum() > 0):
+            return None
+    trial = np.zeros(len(gram))
+    trial[chosen] = w / w.sum()
+    return trial
 
 
 def _most_likely(held: Sequence[HeldOutKinds]) -> np.ndarray:

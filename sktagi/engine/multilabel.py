@@ -30,7 +30,12 @@ class Labels(ForAllMembers):
         return Targets((2 * y - 1).astype(dtype).swapaxes(-1, -2))
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return the sites of signs; ``noise_var`` is noise of the outputs themselves."""
         return probit_sites(mu_z, var_z, value, self.probit_scale**2 + noise_var)
@@ -46,7 +51,7 @@ class Labels(ForAllMembers):
         return log_ndtr(probit_ratio(mu_z, var_y, self.probit_scale**2))
 
     def proba_std(
-        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: float = 1.0
+        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: Any = 1.0
     ) -> np.ndarray:
         """Return the standard deviation of each probability that Gaussian outputs bring."""
         dtype = mu_z.dtype

@@ -15,13 +15,17 @@ from .messages import Message
 from .posterior import Network, Reported
 
 __all__ = [
-    "NOISE_FACTORS", "best_on_grid", "bounded_noise", "learn_noise",
+    "NOISE_FACTORS", "OUTLIER_NOISE", "best_on_grid", "bounded_noise", "learn_noise", "memory_of",
     "noise_moment", "scores_on_grid", "search_noise", "share_left",
     "trust", "trusted_noise",
 ]  # fmt: skip
 
 # Learned noise never falls below 1e-6 of the target's spread, and its square fits into float32.
-NOISE_VAR_RANGE = (1e-12, 1e18)
+NOISE_VAR_RANGE = (np.array(1e-12), np.array(1e18))
+MEMORY = 2.0  # half-lives of a stream, whose rows the noise remembers
+# An outlier says as much of the noise as an error of three standard deviations: a single one does
+# little, but where they come again and again, the noise grows until they are none.
+OUTLIER_NOISE = 9.0
 # So many held-out rows say as much about the noise as expectation maximisation does.
 ROWS_FOR_NOISE = 10.0
 # How far from the present standard deviation held-out rows may move it in one epoch: a factor.
@@ -60,8 +64,11 @@ def learn_noise(
     moment: np.ndarray,
     weight: np.ndarray | None,
     observed_weight: np.ndarray | None,
+    memory: float = np.inf,
 ) -> None:
     """Take one step of online EM: noise_var follows the mean of E[v^2 | y], the newest rows most.
+
+    It is that of rows of weight ``memory`` at most.
 
     ``moment`` is (..., n_outputs, rows), ``weight`` (..., 1, rows) of the rows, and
     ``observed_weight`` (..., n_outputs or 1, rows) of what they observe; None: all are 1.
@@ -81,7 +88,7 @@ def learn_noise(
             total = observed
         mean /= np.where(observed > 0, observed, 1)
     net.rows_learned += total
-    step = pace(total, net.rows_learned)
+    step = pace(total, np.minimum(net.rows_learned, memory))
     mean -= net.noise_var
     mean *= step
     mean += net.noise_var
@@ -97,18 +104,34 @@ def pace(total: Any, rows_learned: np.ndarray) -> np.ndarray:
 
     A step of n^-0.6 forgets the poor noise of the first batches, and still averages.
     """
-    return (total / np.maximum(rows_learned, 1)) ** 0.6
+    return (total / np.maximum(np.maximum(rows_learned, total), 1)) ** 0.6
+
+
+def memory_of(half_life: float | None, rows_learned: np.ndarray, streamed: float) -> float:
+    """Return the weight of the rows that learned noise remembers after ``streamed`` rows.
+
+    That is some half-lives; a longer past fades once as many rows were streamed.
+    """
+    if half_life is None:
+        return np.inf
+    left = 2.0 ** -max(streamed / half_life - MEMORY, 0)
+    return MEMORY * half_life + left * float(rows_learned.max())
 
 
 def share_left(
-    net: Reported, noise_before: np.ndarray, rows_before: np.ndarray, totals: np.ndarray
+    net: Reported,
+    noise_before: np.ndarray,
+    rows_before: np.ndarray,
+    totals: np.ndarray,
+    memory: float = np.inf,
 ) -> np.ndarray:
     """Return the share of the noise (n_noise, 1) that was there before some batches.
 
     ``noise_before`` and ``rows_before`` are ``noise_var`` and ``rows_learned`` of then, ``totals``
     (n_noise, batches) the weights in each batch that observe a target.
     """
-    steps = pace(totals, rows_before + np.cumsum(totals, axis=-1, dtype=np.float64))
+    rows = rows_before + np.cumsum(totals, axis=-1, dtype=np.float64)
+    steps = pace(totals, np.minimum(rows, memory))
     kept = (1 - steps).prod(axis=-1, keepdims=True)  # (members, n_noise, 1)
     left = (kept * noise_before).mean(axis=0) / net.noise_var.mean(axis=0)
     return np.minimum(left, 1)

@@ -16,18 +16,21 @@ the level are those that suit errors at rows which the noise network has not lea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .activations import ACTIVATIONS
-from .fast import slices
+from .fast import TINY, of_each_type, slices
 from .learning import Learner, Settings
 from .observations import Gaussian, Sites, log_density_of_std
 from .posterior import Layer, Network, draw_prior
 from .predicting import block_rows
+from .rescaling import Change
 from .rows import Rows
+from .sparse import width
 
 __all__ = [
     "EXPONENTS",
@@ -60,9 +63,9 @@ CHANCE = 3.0  # gain in log-likelihood that the best exponent may have by chance
 LARGEST_LOG = 30.0  # of a ratio of variances: its exponential is a number in single precision
 BLOCK_ELEMENTS = 1 << 16
 
-_NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(9)
-_NODES = np.sqrt(2) * _NODES
-_LOG_WEIGHTS = np.log(_WEIGHTS / np.sqrt(np.pi))
+_ROOTS, _WEIGHTS = np.polynomial.hermite.hermgauss(9)
+_NODES = of_each_type(lambda char: np.sqrt(2) * _ROOTS)
+_LOG_WEIGHTS = of_each_type(lambda char: np.log(_WEIGHTS / np.sqrt(np.pi)))
 
 
 class Errors(NamedTuple):
@@ -83,27 +86,35 @@ class LogVariance(Gaussian):
     """
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return the sites of the outputs U, given errors ``value``."""
-        dtype = mu_z.dtype
-        u = np.sqrt(var_z)[..., None] * _NODES.astype(dtype)
-        log_ratio = np.clip(mu_z[..., None] + u, -LARGEST_LOG, LARGEST_LOG)
+        char = mu_z.dtype.char
+        u = np.sqrt(var_z)[..., None] * _NODES[char]
+        log_ratio = mu_z[..., None] + u
+        np.minimum(log_ratio, LARGEST_LOG, out=log_ratio)
+        np.maximum(log_ratio, -LARGEST_LOG, out=log_ratio)
         var = np.exp(log_ratio, out=log_ratio)
         var += noise_var[..., None]
         log_joint = np.square(value)[..., None] / var
-        log_joint += np.log(var)
+        log_joint += np.log(var, out=var)
         log_joint *= -0.5
-        log_joint += _LOG_WEIGHTS.astype(dtype)
-        log_joint -= log_joint.max(axis=-1, keepdims=True)
+        log_joint += _LOG_WEIGHTS[char]
+        log_joint -= np.maximum.reduce(log_joint, axis=-1, keepdims=True)
         share = np.exp(log_joint, out=log_joint)
-        share /= share.sum(axis=-1, keepdims=True)
+        share /= np.add.reduce(share, axis=-1, keepdims=True)
         step = np.einsum("...k,...k->...", share, u)  # E[U | e] - mu_z
         var_post = np.einsum("...k,...k->...", share, np.square(u, out=u)) - np.square(step)
-        information = 1 / np.maximum(var_post, np.finfo(dtype).tiny) - 1 / var_z
+        precision = 1 / var_z
+        information = 1 / np.maximum(var_post, TINY[char]) - precision
         # Beyond the last node an outlier would seem to be known exactly.
-        most = np.maximum(MOST_INFORMATION / var_z, LEAST_INFORMATION)
-        noise = 1 / np.clip(information, LEAST_INFORMATION, most)
+        most = np.maximum(MOST_INFORMATION * precision, LEAST_INFORMATION)
+        noise = 1 / np.minimum(np.maximum(information, LEAST_INFORMATION), most)
         return mu_z + step * (var_z + noise) / var_z, noise
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -122,6 +133,9 @@ class NoiseNetwork:
     # (exponents, n_noise): gains in log-likelihood over constant noise, of rows held out and of
     # streamed ones, older ones fading
     scores: np.ndarray
+    # From the units of ``net`` to the present ones of the inputs; None: they are the same
+    change: Change | None = None
+    waiting: Sequence[Errors] = ()  # single rows, not learned yet, in the units of ``net``
 
     @property
     def varies(self) -> bool:
@@ -130,16 +144,43 @@ class NoiseNetwork:
 
     def copy(self) -> NoiseNetwork:
         """Return a noise network with arrays of its own."""
-        arrays = (a.copy() for a in (self.exponent, self.level, self.bounds, self.scores))
-        return NoiseNetwork(self.net.copy(), *arrays)
+        return NoiseNetwork(
+            self.net.copy(), self.exponent.copy(), self.level.copy(), self.bounds.copy(),
+            self.scores.copy(), self.change, self.waiting,
+        )  # fmt: skip
+
+    def rescaled(self, change: Change) -> NoiseNetwork:
+        """Return a noise network that says the same of inputs in new units.
+
+        Its parameters stay in the units of before, until rows are learned.
+        """
+        change = change if self.change is None else self.change.then(change)
+        return self._with(change, self.waiting)
+
+    def with_waiting(self, errors: Errors) -> NoiseNetwork:
+        """Return a noise network for which one more row waits, dense."""
+        if self.change is not None:
+            errors = errors._replace(x=self.change.old_inputs(errors.x))
+        return self._with(self.change, (*self.waiting, errors))
+
+    def _with(self, change: Change | None, waiting: Sequence[Errors]) -> NoiseNetwork:
+        # dataclasses.replace would take long, for one row.
+        return NoiseNetwork(
+            self.net, self.exponent, self.level, self.bounds, self.scores, change, waiting
+        )
+
+    def is_sound(self) -> bool:
+        """Whether numbers are finite and variances positive; with rows that wait, they were."""
+        return bool(self.waiting) or self.net.is_sound()
 
     def log_ratio(self, x: Any) -> np.ndarray:
         """Return the logarithm of each row's noise over the constant one, (n_noise, rows)."""
         if not self.varies:
             return np.zeros((len(self.exponent), x.shape[0]))
         low, high = self.bounds
-        u = np.clip(average_output(self.net, x), low, high)
-        return np.clip(self.level + self.exponent * u, -LARGEST_LOG, LARGEST_LOG)
+        u = np.minimum(np.maximum(average_output(self.net, x, self.change), low), high)
+        log_ratio = self.level + self.exponent * u
+        return np.minimum(np.maximum(log_ratio, -LARGEST_LOG), LARGEST_LOG)  # quicker than clip
 
     def ratio(self, x: Any) -> np.ndarray:
         """Return each row's noise variance over the constant one, (n_noise, rows)."""
@@ -177,7 +218,7 @@ def mean_outputs(net: Network, x: Any) -> np.ndarray:
     first, last = (layer.mu for layer in net.layers)
     outputs = np.empty((net.n_members, last.shape[-1], x.shape[0]), net.dtype)
     is_dense = isinstance(x, np.ndarray)
-    for part in slices(x.shape[0], block_rows(net, BLOCK_ELEMENTS, x.shape[1])):
+    for part in slices(x.shape[0], block_rows(net, BLOCK_ELEMENTS, width(x))):
         rows = x[part]
         hidden = rows @ first if is_dense else np.stack([rows @ weights for weights in first])
         np.maximum(hidden, 0, out=hidden)
@@ -196,14 +237,19 @@ def trusted_exponent(gains: np.ndarray, least: float) -> np.ndarray:
     return (share * EXPONENTS[gains.argmax(axis=0)])[:, None]
 
 
-def average_output(net: Network, x: Any) -> np.ndarray:
-    """Return the mean of U over the members, (n_noise, rows): as one network, side by side."""
+def average_output(net: Network, x: Any, change: Change | None = None) -> np.ndarray:
+    """Return the mean of U over the members, (n_noise, rows): as one network, side by side.
+
+    ``change`` is the one from its units to those of x, if they differ.
+    """
     first, last = (layer.mu for layer in net.layers)
     n_noise = last.shape[-1]
     weights = first.swapaxes(0, 1).reshape(first.shape[1], -1)
+    if change is not None:
+        weights = change.applied(weights)
     weights_out = last[:, :-1].reshape(-1, n_noise) / net.n_members
     u = np.empty((n_noise, x.shape[0]))
-    for part in slices(x.shape[0], block_rows(net, BLOCK_ELEMENTS, x.shape[1])):
+    for part in slices(x.shape[0], block_rows(net, BLOCK_ELEMENTS, width(x))):
         hidden = x[part] @ weights
         np.maximum(hidden, 0, out=hidden)
         u[:, part] = (hidden @ weights_out).T

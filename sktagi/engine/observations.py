@@ -21,6 +21,7 @@ from .fast import ONE, has_nan
 
 __all__ = [
     "OUTLYING",
+    "RARE",
     "ForAllMembers",
     "Gaussian",
     "Members",
@@ -34,7 +35,9 @@ __all__ = [
 LOG_2_PI = math.log(2 * math.pi)
 # Beyond so many standard deviations an error is an outlier, and counts less the larger it is.
 OUTLYING = 6.0
+MANY = 5.0  # rows of a batch, of which most tell that they are no errors
 RARE = 0.75  # share of a batch at most: what more rows say is no error
+SAME = 1e-6  # squared difference of means, over a variance, that copies of a row may have
 
 
 class Targets(NamedTuple):
@@ -79,12 +82,18 @@ class ObservationModel(Protocol):
         """Translate y (..., rows, n_targets), or (..., rows) class numbers."""
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return the sites of a batch, whose outputs have the moments ``mu_z`` and ``var_z``.
 
         ``value`` is that of the targets, (..., n_outputs, rows); what is not observed has a site
         that nobody uses. ``noise_var`` broadcasts: one variance, one for each output or each row.
+        ``weight`` broadcasts, too: 0 for what is not observed; None: all are 1.
         """
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -112,14 +121,24 @@ class Gaussian(ForAllMembers):
 
     If it is ``robust``, the density beyond c = ``OUTLYING`` standard deviations falls as the power
     |z|^(-c^2) instead of exp(-z^2 / 2): a tail of the same height and slope at c. What a row says
-    is then weighed by c^2 / z^2, as if its noise were so much larger. Nothing changes within c, nor
-    in a batch whose rows are that far away for the most part: there the function has changed.
+    is then weighed by c^2 / z^2, by a noise with which the variance of y is z^2 / c^2 times as
+    large: the slope of the log density is that of the tail. Nothing changes within c, nor
+    in a batch of ``MANY`` rows that are that far away for the most part: there the function has
+    changed. A standard deviation is at least the root of ``tolerated`` (n_outputs, 1), if that is
+    given.
     """
 
-    def __init__(self, n_outputs: int, scale: np.ndarray | None = None, robust: bool = False):
+    def __init__(
+        self,
+        n_outputs: int,
+        scale: np.ndarray | None = None,
+        robust: bool = False,
+        tolerated: np.ndarray | None = None,
+    ):
         self.n_outputs = n_outputs
         self.n_noise = n_outputs
         self.robust = robust
+        self.tolerated = tolerated
         self._constant = LOG_2_PI if scale is None else LOG_2_PI + 2 * np.log(scale)[:, None]
 
     def targets(self, y: np.ndarray, dtype: np.typing.DTypeLike) -> Targets:
@@ -131,21 +150,34 @@ class Gaussian(ForAllMembers):
         return Targets(np.where(missing, 0, value), (~missing).astype(value.dtype))
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return the targets with the noise as it is, or larger for an outlier."""
-        if not self.robust:
+        if not self.robust and self.tolerated is None:
             return value, noise_var
         ratio = np.square((value - mu_z) / OUTLYING)
-        ratio /= var_z + noise_var
+        var_y = var_z + noise_var
+        ratio /= var_y if self.tolerated is None else np.maximum(var_y, self.tolerated)
         if not np.maximum.reduce(ratio, axis=None) > 1:  # nearly always
             return value, noise_var
         one = ONE[ratio.dtype.char]
         ratio = np.maximum(ratio, one)
         if ratio.shape[-1] > 1:
-            jumps = np.mean(ratio > one, axis=-1, keepdims=True) > RARE
-            ratio = np.where(jumps, one, ratio)
-        return value, noise_var * ratio
+            weight = np.ones_like(ratio) if weight is None else np.broadcast_to(weight, ratio.shape)
+            total = np.add.reduce(weight, axis=-1, keepdims=True)
+            beyond = np.add.reduce(np.where(ratio > one, weight, 0), axis=-1, keepdims=True)
+            differ = np.square(_spread(mu_z, weight)) > SAME * var_y
+            differ |= _spread(value, weight) > 0
+            # Of few rows nobody can tell, nor of copies of one.
+            many = (beyond > RARE * total) & (total >= MANY)
+            ratio = np.where(many & differ, one, ratio)
+        # The slope of the log density is that of a variance of y which is so many times as large.
+        return value, np.where(ratio > one, ratio * var_y - var_z, noise_var)
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the log density of each target, (..., n_outputs, rows); 0 if not observed."""
@@ -153,6 +185,14 @@ class Gaussian(ForAllMembers):
         density = robust_log_density if self.robust else log_density_of_std
         log_lik = density(y, mu_z, np.sqrt(var_y), self._constant)
         return np.where(np.isnan(y), 0, log_lik) if has_nan(y) else log_lik
+
+
+def _spread(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the range over the rows that have a weight, with one column; none: below zero."""
+    there = weight > 0
+    values = np.broadcast_to(values, there.shape)
+    high = values.max(axis=-1, keepdims=True, where=there, initial=-np.inf)
+    return np.subtract(high, values.min(axis=-1, keepdims=True, where=there, initial=np.inf))
 
 
 def log_density_of_std(
@@ -170,5 +210,7 @@ def robust_log_density(
     """Return the log density of a Gaussian whose tails are powers beyond ``OUTLYING``."""
     squared = np.square((y - mean) / std)
     limit = OUTLYING**2
+    if not np.count_nonzero(squared > limit):  # nearly always
+        return -(np.log(std) + 0.5 * (constant + squared))
     beyond = limit * (1 + np.log(np.maximum(squared, limit) / limit))
     return -(np.log(std) + 0.5 * (constant + np.where(squared > limit, beyond, squared)))

@@ -24,6 +24,11 @@ __all__ = ["Tape", "Units", "Weights", "backward", "forward"]
 
 # Parameters that are updated at a time: their means, variances and changes stay in cache.
 BLOCK_PARAMETERS = 1 << 17
+MOST_SPARE = 8
+SPARE_PARAMETERS = 1 << 16  # of all members, in the largest layer
+
+# Tapes of small networks that nobody uses: streams would make new ones for every row.
+_SPARE: dict[Any, Tape] = {}
 
 
 class Weights:
@@ -98,19 +103,49 @@ class Tape:
         learning: bool = True,
     ):
         self.n_rows = n_rows
-        self.weights = Weights.of(layers) if weights is None else weights
+        self._key: Any = None  # under which it waits for the next row
         self.units = [
             Units(layer, lead, n_rows, is_first=number == 0, learning=learning)
             for number, layer in enumerate(layers)
         ]
-        self.downwards = list(zip(reversed(self.weights), reversed(self.units), strict=True))
-        self.upwards = self.downwards[-2::-1]  # from the first hidden layer on
+        self._set_weights(Weights.of(layers) if weights is None else weights)
         stacked = layers[0].mu.ndim > 2
         self.dot, self.over_rows = product_over(2, stacked), product_over(n_rows, stacked)
         if learning:  # memory for the message to the outputs
             self.message = tuple(np.empty((3, *self.units[-1].mu_z.shape), layers[0].mu.dtype))
         # Parameters of the largest layer; of sparse rows, those of the first batch's features
         self.largest = max(layer.mu.shape[-2] * layer.mu.shape[-1] for layer in layers)
+
+    def _set_weights(self, weights: Sequence[Weights]) -> None:
+        self.weights = weights
+        self.downwards = list(zip(reversed(weights), reversed(self.units), strict=True))
+        self.upwards = self.downwards[-2::-1]  # from the first hidden layer on
+
+    @classmethod
+    def for_one_row(
+        cls, layers: Sequence[Layer], lead: tuple[int, ...], *, learning: bool = True
+    ) -> Tape:
+        """Return a tape for a single row, maybe one that was left: who takes it has it alone."""
+        key = (learning, lead, layers[0].mu.dtype.char, *(layer.mu.shape for layer in layers))
+        tape = _SPARE.pop(key, None)
+        if tape is None:
+            tape = cls(layers, lead, 1, learning=learning)
+            if max(layer.mu.size for layer in layers) <= SPARE_PARAMETERS:
+                tape._key = key
+        else:
+            tape._set_weights(Weights.of(layers))
+        return tape
+
+    def leave(self) -> None:
+        """Let a tape for a single row wait for the next one, without what is not its own."""
+        if self._key is None:
+            return
+        self.weights, self.downwards, self.upwards = [], [], []
+        inputs = self.units[0]
+        inputs.mu_a = inputs.var_a = inputs.sq_a = None
+        if len(_SPARE) == MOST_SPARE:
+            _SPARE.clear()
+        _SPARE[self._key] = self
 
 
 def forward(
@@ -145,13 +180,13 @@ def forward(
 
 def _enter(layer: Layer, tape: Tape, x: Any, var_x: Any) -> tuple[np.ndarray, np.ndarray]:
     """Compute Eq. 8-10 for the first layer, whose units are the inputs."""
-    u, w = tape.units[0], tape.weights[0]
+    u = tape.units[0]
     u.mu_a, u.var_a = x, var_x
-    if isinstance(x, np.ndarray):
+    if isinstance(x, np.ndarray):  # the layer may be that of the features that occur
         u.sq_a = np.square(x)
-        tape.dot(w.mu_t, u.mu_a, u.mu_z)
-        tape.dot(w.var_t, u.sq_a, u.var_z)
-    else:  # the layer may be that of the features that occur
+        tape.dot(transposed(layer.mu), u.mu_a, u.mu_z)
+        tape.dot(transposed(layer.var), u.sq_a, u.var_z)
+    else:
         u.sq_a = squared(x)
         u.mu_z[...] = product(layer.mu, u.mu_a)
         u.var_z[...] = product(layer.var, u.sq_a)

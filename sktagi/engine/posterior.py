@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from .activations import Activation
+from .fast import are_finite, extremes, mean_of_first
 from .observations import Members, ObservationModel
 from .rescaling import Change, rescale_inputs, rescale_outputs, transform_full
 from .shape import Shape
@@ -72,7 +73,7 @@ class Layer(_ByMember):
 
     def tempered(self, factor: float) -> Layer:
         """Return the layer with variances times ``factor``."""
-        return replace(self, var=self.var * self.mu.dtype.type(factor))
+        return Layer(self.mu, self.var * self.mu.dtype.type(factor), self.var_prior)
 
     def rescale_inputs(self, change: Change) -> None:
         """Say the same of inputs in new units, in place."""
@@ -81,6 +82,14 @@ class Layer(_ByMember):
     def rescale_outputs(self, change: Change) -> None:
         """Say the same of outputs in new units, in place."""
         rescale_outputs(self.mu, self.var, self.var_prior, change)
+
+    def loosen_bias(self, output: int, var: float) -> None:
+        """Add to the variance of an output's bias, in place."""
+        self.var[..., -1, output] += var
+
+    def restart(self, outputs: np.ndarray) -> None:
+        """Give the parameters of some outputs (n_out,) the variances of the prior, in place."""
+        self.var[..., outputs] = self.var_prior
 
 
 @dataclass(eq=False)
@@ -103,6 +112,11 @@ class FullLayer(_ByMember):
         """Variances, in the shape and precision of the means."""
         return np.einsum("mii->mi", self.cov).reshape(self.mu.shape).astype(self.mu.dtype)
 
+    def astype(self, dtype: np.typing.DTypeLike) -> FullLayer:
+        """Return the layer in another precision."""
+        arrays = (self.mu, self.cov, self.var_prior, self.fading)
+        return FullLayer(*(a.astype(dtype) for a in arrays))
+
     def tempered(self, factor: float) -> FullLayer:
         """Return the layer with covariances times ``factor``."""
         return replace(self, cov=self.cov * self.mu.dtype.type(factor))
@@ -117,6 +131,19 @@ class FullLayer(_ByMember):
         """Say the same of outputs in new units, in place."""
         self.mu[:, -1] -= change.shift
         transform_full(self.mu, self.cov, np.eye(self.mu.shape[-2]), 1 / change.ratio)
+
+    def loosen_bias(self, output: int, var: float) -> None:
+        """Add to the variance of an output's bias, in place."""
+        n_out = self.mu.shape[-1]
+        self.cov[:, output - n_out, output - n_out] += var
+
+    def restart(self, outputs: np.ndarray) -> None:
+        """Give the parameters of some outputs (n_out,) the covariance of the prior, in place."""
+        prior = np.broadcast_to(self.var_prior, self.mu.shape[-2:])
+        here = np.flatnonzero(np.broadcast_to(outputs, prior.shape))
+        self.cov[:, here] = 0
+        self.cov[:, :, here] = 0
+        self.cov[:, here, here] = prior.ravel()[here]
 
 
 class Calibration(NamedTuple):
@@ -156,7 +183,10 @@ class Reported:
             temperature = self.calibration.temperature if learned else 1.0
             spread = self.calibration.spread
         # Law of total variance over the members.
-        return temperature * var_z.mean(axis=0) + spread * mu_z.var(axis=0)
+        within = temperature * mean_of_first(var_z)
+        if len(mu_z) == 1:
+            return within
+        return within + spread * mean_of_first(np.square(mu_z - mean_of_first(mu_z)))
 
 
 @dataclass(eq=False)
@@ -206,6 +236,12 @@ class Network(Reported):
         """Precision of the means."""
         return self.layers[0].mu.dtype
 
+    def astype(self, dtype: np.typing.DTypeLike) -> Network:
+        """Return the network with parameters in another precision, or itself."""
+        if self.dtype == dtype:
+            return self
+        return replace(self, layers=[layer.astype(dtype) for layer in self.layers])
+
     def share_noise(self) -> None:
         """Give all members the noise that they have on average, in place."""
         self.noise_var[...] = self.noise_var.mean(axis=0)
@@ -214,14 +250,17 @@ class Network(Reported):
         """Return the network with variances of its parameters times ``factor``."""
         if factor == 1:
             return self
-        return replace(self, layers=[layer.tempered(factor) for layer in self.layers])
+        layers = [layer.tempered(factor) for layer in self.layers]
+        return self._with(layers, self.outputs, self.noise_var, self.rows_learned)
 
     def reported(self) -> Network:
         """Return the posterior that predictions use: calibrated, if it is."""
         if self.calibration is None:
             return self
-        tempered = self.tempered(self.calibration.temperature)
-        return replace(tempered, noise_var=self.reported_noise, calibration=None)
+        layers = self.tempered(self.calibration.temperature).layers
+        reported = self._with(layers, self.outputs, self.reported_noise, self.rows_learned)
+        reported.calibration = None
+        return reported
 
     def rescale_inputs(self, change: Change) -> None:
         """Say the same of inputs in new units, in place."""
@@ -248,7 +287,7 @@ class Network(Reported):
         noise_var: np.ndarray,
         rows_learned: np.ndarray,
     ) -> Network:
-        # dataclasses.replace would take 2 % of a partial_fit with one row.
+        # dataclasses.replace would take long, for one row.
         return Network(
             layers, self.activation, outputs, noise_var, self.noise_is_learned,
             rows_learned, self.calibration, self.noise_net, self.encoding,
@@ -265,14 +304,13 @@ class Network(Reported):
     def is_sound(self) -> bool:
         """Whether all numbers are finite and all variances positive."""
         for layer in self.layers:
-            lowest = np.minimum.reduce(layer.var, axis=None)  # NaN, if there is one
-            highest = np.maximum.reduce(layer.var, axis=None)
-            if not (lowest > 0 and highest < np.inf and np.isfinite(layer.mu).all()):
+            lowest, highest = extremes(layer.var)  # NaN, if there is one
+            if not (lowest > 0 and highest < np.inf and are_finite(layer.mu)):
                 return False
-        noise = self.noise_var
-        if not (np.minimum.reduce(noise, axis=None) >= 0 and np.isfinite(noise).all()):
+        lowest, highest = extremes(self.noise_var)
+        if not (lowest >= 0 and highest < np.inf):
             return False
-        return self.noise_net is None or self.noise_net.net.is_sound()
+        return self.noise_net is None or self.noise_net.is_sound()
 
 
 # Prior

@@ -16,7 +16,7 @@ from .posterior import Layer, Network
 if TYPE_CHECKING:
     from .mixture import Mixture
 from .rows import Rows
-from .sparse import by_input
+from .sparse import by_input, to_dense, width
 
 __all__ = ["block_rows", "held_out_moments", "predict_moments", "weighted_moments"]
 
@@ -27,11 +27,15 @@ BLOCK_ELEMENTS = 1 << 16
 Prepare = Callable[[Any, InputErrors | None], tuple[Any, InputErrors | None]]
 
 
+def _as_they_are(x: Any, errors: InputErrors | None) -> tuple[Any, InputErrors | None]:
+    return x, errors
+
+
 def predict_moments(
     net: Network | Mixture,
     x: Any,
     errors: InputErrors | None = None,
-    prepare: Prepare = lambda x, errors: (x, errors),
+    prepare: Prepare = _as_they_are,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of the outputs, (members, n_outputs, rows).
 
@@ -39,18 +43,27 @@ def predict_moments(
     """
     if isinstance(net, Network):
         return _moments_of_network(net, x, errors, prepare)
+    if x.shape[0] == 1:  # once for all kinds
+        x, errors = prepare(x, errors)
+        prepare = _as_they_are
     moments = [_moments_of_network(kind, x, errors, prepare) for kind in net.networks]
     mu, var = (np.stack(parts) for parts in zip(*moments, strict=True))
-    return weighted_moments(net.weight[:, None], mu, var)
+    return weighted_moments(net.weight[:, None], mu, var, net.apart[:, None])
 
 
 def weighted_moments(
-    weight: np.ndarray, mu: np.ndarray, var: np.ndarray
+    weight: np.ndarray, mu: np.ndarray, var: np.ndarray, apart: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance of a mixture of kinds, which are the first axis."""
+    """Return mean and variance of a mixture of kinds, which are the first axis.
+
+    ``apart`` are the weights of what kinds are apart from the mean; None: as in a mixture.
+    """
     weight = weight.astype(mu.dtype)
     mean = (weight * mu).sum(axis=0)
-    return mean, (weight * (var + np.square(mu - mean))).sum(axis=0)
+    if apart is None:
+        return mean, (weight * (var + np.square(mu - mean))).sum(axis=0)
+    apart = apart.astype(mu.dtype)
+    return mean, (weight * var + apart * np.square(mu - mean)).sum(axis=0)
 
 
 def _moments_of_network(
@@ -60,7 +73,7 @@ def _moments_of_network(
     mu, var = np.empty((2, net.n_members, net.outputs.n_outputs, n_rows), net.dtype)
     tape = None
     rank = 1 if errors is None else errors.rank
-    entries = x.shape[1] if net.encoding is None else net.encoding.n_encoded
+    entries = width(x) if net.encoding is None else net.encoding.n_encoded
     for part in slices(n_rows, block_rows(net, BLOCK_ELEMENTS // rank, entries)):
         block, block_errors = prepare(x[part], None if errors is None else errors.take(part))
         here = (..., part)
@@ -70,6 +83,7 @@ def _moments_of_network(
         layers, n_block = cast("list[Layer]", net.layers), block.shape[0]
         jacobian = None
         if net.encoding is not None:
+            block = to_dense(block)
             jacobian = None if block_errors is None else net.encoding.jacobian(block)
             block = net.encoding(block)
         block = by_input(block)
@@ -78,10 +92,14 @@ def _moments_of_network(
                 layers, net.activation, block, block_errors, jacobian
             )
             continue
-        if tape is None or tape.n_rows != n_block:  # the last block may be shorter
+        if n_rows == 1:
+            tape = Tape.for_one_row(layers, (net.n_members,), learning=False)
+        elif tape is None or tape.n_rows != n_block:  # the last block may be shorter
             weights = Weights.of(layers) if tape is None else tape.weights
             tape = Tape(layers, (net.n_members,), n_block, weights, learning=False)
         mu[here], var[here] = forward(layers, net.activation, block, tape=tape)[:2]
+    if n_rows == 1 and tape is not None:
+        tape.leave()
     return mu, var
 
 

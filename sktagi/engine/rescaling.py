@@ -26,7 +26,26 @@ class Change(NamedTuple):
     @property
     def is_none(self) -> bool:
         """Whether the units stay what they are."""
-        return bool((self.ratio == 1).all() and (self.shift == 0).all())
+        # Quicker than all and any.
+        return not (np.count_nonzero(self.ratio != 1) or np.count_nonzero(self.shift))
+
+    def then(self, other: Change) -> Change:
+        """Return both changes, one after the other, as one."""
+        return Change(self.ratio * other.ratio, self.ratio * other.shift + self.shift)
+
+    def old_inputs(self, x: np.ndarray) -> np.ndarray:
+        """Return inputs (rows, n_in + 1) in the old units; they end with a column of ones."""
+        old = x.astype(np.float64)
+        old[:, :-1] *= self.ratio
+        old[:, :-1] += self.shift
+        return old
+
+    def applied(self, weights: np.ndarray) -> np.ndarray:
+        """Return weights (..., n_in + 1, n_out) that say the same of inputs in new units."""
+        new = weights.astype(np.float64)
+        new[..., -1, :] += self.shift @ new[..., :-1, :]
+        new[..., :-1, :] *= self.ratio[:, None]
+        return new.astype(weights.dtype)
 
 
 def rescale_inputs(mu: np.ndarray, var: np.ndarray, var_prior: np.ndarray, change: Change) -> None:
@@ -39,16 +58,16 @@ def rescale_inputs(mu: np.ndarray, var: np.ndarray, var_prior: np.ndarray, chang
     # W and b become correlated, which independent entries cannot say: b keeps its own variance.
     var[:, -1] += np.square(change.shift) @ var_w
     ratio = change.ratio[:, None]
-    np.multiply(weights, ratio, out=weights, casting="same_kind")
+    weights *= ratio
     _evidence_in_new_units(var_w, var_prior[:-1], ratio)
 
 
 def rescale_outputs(mu: np.ndarray, var: np.ndarray, var_prior: np.ndarray, change: Change) -> None:
     """Change a layer in place, for targets in new units: y_new = (y_old - shift) / ratio."""
     bias = mu[:, -1] - change.shift
-    np.divide(mu, change.ratio, out=mu, casting="same_kind")
+    mu /= change.ratio
     mu[:, -1] = bias / change.ratio
-    _evidence_in_new_units(var, var_prior, 1 / change.ratio)
+    _evidence_in_new_units(var, var_prior, ONE["d"] / change.ratio)
 
 
 def transform_full(mu: np.ndarray, cov: np.ndarray, matrix: np.ndarray, scale: np.ndarray) -> None:
@@ -74,6 +93,6 @@ def _evidence_in_new_units(var: np.ndarray, var_prior: np.ndarray, ratio: np.nda
     growth = np.multiply(var, -1 / var_prior.astype(np.float64))
     growth += ONE["d"]
     np.maximum(growth, ZERO["d"], out=growth)  # E as a share of 1/S
-    growth *= 1 / np.square(ratio) - 1
+    growth *= ONE["d"] / np.square(ratio) - ONE["d"]
     growth += ONE["d"]
-    np.divide(var, growth, out=var, casting="same_kind")
+    var /= growth

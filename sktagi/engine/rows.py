@@ -16,12 +16,19 @@ from .fast import has_nan, slices
 from .inputs import InputErrors
 from .keys import row_keys
 from .observations import Targets
-from .sparse import by_input
+from .sparse import Entries, by_input
 
 __all__ = ["Batch", "Copies", "Rows", "iterate_batches", "n_observed"]
 
 # Pairs of copies of a row: numbers of networks, rows and their copies, in both orders.
 Copies: TypeAlias = tuple[np.ndarray, ...]
+
+
+def _at(values: Any, order: Any) -> Any:
+    """Return values by number; ``take`` raises where memory is too short, an index may crash."""
+    if isinstance(values, np.ndarray) and isinstance(order, np.ndarray) and order.dtype.kind == "i":
+        return values.take(order, axis=0)
+    return values[order]
 
 
 class Rows(NamedTuple):
@@ -45,13 +52,13 @@ class Rows(NamedTuple):
     def take(self, order: np.ndarray) -> Rows:
         """Return rows by number, (..., n); of sparse ones (n,)."""
         return Rows(
-            self.x[order],
-            self.y[order],
-            self.weight[order],
+            _at(self.x, order),
+            _at(self.y, order),
+            _at(self.weight, order),
             None if self.errors is None else self.errors.take(order),
-            None if self.noise_ratio is None else self.noise_ratio[order],
-            None if self.keys is None else self.keys[order],
-            None if self.gap_ratio is None else self.gap_ratio[order],
+            None if self.noise_ratio is None else _at(self.noise_ratio, order),
+            None if self.keys is None else _at(self.keys, order),
+            None if self.gap_ratio is None else _at(self.gap_ratio, order),
         )
 
     def encoded(self, encoding: Encoding) -> Rows:
@@ -95,7 +102,7 @@ class Rows(NamedTuple):
 class Batch(NamedTuple):
     """Rows that are learned at once, for each member its own; rows are the last axis."""
 
-    x: Any  # (..., n_in + 1, rows); or sparse, (rows, n_in + 1)
+    x: Any  # (..., n_in + 1, rows); or the Entries of sparse rows
     var_x: Any  # (..., n_in, rows or 1), or sparse: variances of the inputs; None: exact
     value: np.ndarray  # (..., n_outputs, rows): of the targets
     outputs: np.ndarray | None  # (..., n_observed, rows): of which outputs, if these are few
@@ -134,7 +141,7 @@ def iterate_batches(rows: Rows, targets: Targets, size: int) -> Iterator[tuple[s
         yield (
             part,
             Batch(
-                x[..., part] if is_dense else x[part],
+                x[..., part] if is_dense else Entries.of(x, part),
                 var_x if same_errors else _of_rows(var_x, part),
                 value[..., part],
                 None if outputs is None else outputs[..., part],

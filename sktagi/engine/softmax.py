@@ -39,7 +39,7 @@ class Softmax(ForAllMembers):
         self.probit_scale = probit_scale
 
     @property
-    def _gain(self) -> float:
+    def gain(self) -> float:
         """Return g."""
         return LOGISTIC / self.probit_scale
 
@@ -50,13 +50,18 @@ class Softmax(ForAllMembers):
         return Targets(value)
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return working responses; ``noise_var`` is noise of the outputs themselves."""
         p = np.exp(self.log_proba(mu_z, var_z + noise_var))
         spread = np.maximum(p * (1 - p), LEAST_SPREAD)
-        target = mu_z + (value - p) / (self._gain * spread)
-        noise = 1 / (self._gain**2 * spread) + noise_var
+        target = mu_z + (value - p) / (self.gain * spread)
+        noise = 1 / (self.gain**2 * spread) + noise_var
         return target.astype(mu_z.dtype, copy=False), noise.astype(mu_z.dtype, copy=False)
 
     def log_likelihood(self, mu_z: np.ndarray, var_y: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -67,7 +72,7 @@ class Softmax(ForAllMembers):
 
     def log_proba(self, mu_z: np.ndarray, var_y: np.ndarray) -> np.ndarray:
         """Return log probabilities of the classes, (..., n_classes, rows)."""
-        gain = self._gain
+        gain = self.gain
         var = var_y + var_y.mean(axis=-2, keepdims=True)
         logits = mu_z * (gain / np.sqrt(1 + (np.pi / 8 * gain**2) * var))
         logits -= logits.max(axis=-2, keepdims=True)
@@ -75,7 +80,7 @@ class Softmax(ForAllMembers):
         return logits
 
     def proba_std(
-        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: float = 1.0
+        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: Any = 1.0
     ) -> np.ndarray:
         """Return the standard deviation of each probability that Gaussian outputs bring.
 
@@ -83,16 +88,17 @@ class Softmax(ForAllMembers):
         variance s = g^2 (var_k + sum w_j^2 var_j), w_j the probabilities of the others beside each
         other. With q = p (1 - p) s, the probability has the variance p (1 - p) q / (1 + q): right
         for small s, p^2 (1 - p)^2 s, and for large ones, where it is 0 or 1. If only a share of
-        ``var_z`` is ``unknown``, the mean of the probability stays as it is.
+        ``var_z`` is ``unknown``, one or of each, the mean of the probability stays as it is.
         """
         dtype = mu_z.dtype
         mu_z, var_z = mu_z.astype(np.float64), var_z.astype(np.float64)
         p = np.exp(self.log_proba(mu_z, var_z + noise_var))
+        var_z = unknown * var_z
         squares = np.square(p) * var_z
         rest = np.maximum(1 - p, 1e-100)
         others = (squares.sum(axis=-2, keepdims=True) - squares) / np.square(rest)
         # Where a class is certain, weights of the others are lost in rounding; none exceeds 1.
         others = np.clip(others, 0, var_z.max(axis=-2, keepdims=True))
         spread = p * (1 - p)
-        q = spread * (unknown * self._gain**2) * (var_z + others)
+        q = spread * self.gain**2 * (var_z + others)
         return np.sqrt(spread * q / (1 + q)).astype(dtype)

@@ -103,7 +103,12 @@ class ClassTree:
         return Targets(value, observed, outputs)
 
     def sites(
-        self, mu_z: np.ndarray, var_z: np.ndarray, value: np.ndarray, noise_var: np.ndarray
+        self,
+        mu_z: np.ndarray,
+        var_z: np.ndarray,
+        value: np.ndarray,
+        noise_var: np.ndarray,
+        weight: np.ndarray | None = None,
     ) -> Sites:
         """Return +1 and -1 with the noise as it is, as in the paper, or the sites of a probit."""
         if not self.is_probit:
@@ -146,7 +151,7 @@ class ClassTree:
         return np.logaddexp.reduce(np.stack([*terms, so_far]), axis=0)
 
     def proba_std(
-        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: float = 1.0
+        self, mu_z: np.ndarray, var_z: np.ndarray, noise_var: Any = 0.0, unknown: Any = 1.0
     ) -> np.ndarray:
         """Return the standard deviation of each probability that Gaussian outputs bring.
 

@@ -77,12 +77,32 @@ def test_variances_that_are_too_wide_are_cooled():
     assert 0.7 < np.mean(np.square(data.y - mean) / var) < 1.4
 
 
-@pytest.mark.parametrize("sure", [0.05, 0.02])
-def test_variances_that_suit_the_rows_stay_as_they_are(sure):
-    """What a temperature below 1 would gain is not clear where the noise explains the errors."""
-    net, data, validation = made(1, n=200, noise=0.5, sure=sure)
+def usual(sure, noise=0.5, n=200):
+    """The temperature at which 3 parameters are as sure as ordinary least squares leaves them."""
+    var = noise**2 / n  # of each
+    return TEMPERATURES[np.abs(np.log(TEMPERATURES * sure**2 / var)).argmin()]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sure", [0.02, 0.1, 0.4])
+def test_variances_are_those_that_so_many_rows_leave_to_a_linear_regression(sure, seed):
+    """Held-out errors hardly tell them from the noise."""
+    net, data, validation = made(1, n=200, noise=0.5, sure=sure, seed=seed)
     calibrate(net, data, validation)
-    assert net.calibration.temperature == pytest.approx(growth(200, 200), rel=1e-12)
+    ratio = net.calibration.temperature / (growth(200, 200) * usual(sure))
+    assert 0.49 < ratio < 2.01
+    assert net.reported_noise.item() == pytest.approx(0.25, rel=0.25)
+
+
+def test_the_number_of_rows_that_were_learned_counts_not_of_those_held_out(monkeypatch):
+    monkeypatch.setattr(calibration, "GAIN_OF_HALVING", 1e9)
+    found = []
+    for n_learned in (200.0, 3200.0):
+        net, data, validation = made(1, n=200, noise=0.5, sure=0.1)
+        held = predict_held_out(net, data, validation, TEMPERATURES)
+        calibration.set_calibration(net, calibration.HeldOutHere(held), n_learned=n_learned)
+        found.append(net.calibration.temperature)
+    assert found[1] == pytest.approx(found[0] / 16, rel=1e-12)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 0.2])
@@ -220,8 +240,9 @@ def test_variances_grow_with_few_rows(members, monkeypatch):
 def test_variances_of_n_rows_are_those_of_a_student_distribution(n, monkeypatch):
     """As far as the noise that they have found is trusted; many are trusted fully."""
     monkeypatch.setattr(calibration, "OPTIMISM", 0.0)
-    monkeypatch.setattr(calibration, "GAIN_OF_HALVING", 1e9)  # the temperature is 1
-    net, data, validation = made(1, n=n)
+    # The temperature is the usual one, which is 1 at most.
+    monkeypatch.setattr(calibration, "GAIN_OF_HALVING", 1e9)
+    net, data, validation = made(1, n=n, sure=1e-4)
     calibrate(net, data, validation)
     grown = (stats.t(n).var() - 1) * n**2 / (100 + n**2)
     assert net.calibration.temperature == pytest.approx(1 + grown, rel=1e-12)
@@ -264,10 +285,20 @@ def test_the_noise_that_few_rows_speak_for_is_trusted_little(monkeypatch):
 def test_each_halving_of_the_temperature_must_gain():
     halvings = -np.log2(TEMPERATURES)
     for gain, chosen in ((0.9, 0), (1.1, len(halvings) - 1)):
-        assert calibration._best_temperature(gain * halvings[:, None]) == chosen
+        assert calibration._best_temperature(gain * halvings[:, None], 0) == chosen
     some = np.minimum(2 * halvings, 6)[:, None]  # nothing is gained after three
-    assert calibration._best_temperature(some) == 3
-    assert calibration._best_temperature(np.hstack([some, -some])) == 0  # of all targets together
+    assert calibration._best_temperature(some, 0) == 3
+    both = np.hstack([some, -some])  # of all targets together
+    assert calibration._best_temperature(both, 0) == 0
+
+
+def test_each_doubling_beyond_the_usual_temperature_must_gain():
+    halvings = -np.log2(TEMPERATURES)
+    for gain, chosen in ((0.9, 4), (1.1, 0)):
+        assert calibration._best_temperature(-gain * halvings[:, None], 4) == chosen
+    nothing = np.zeros((len(halvings), 1))
+    for usual in range(len(halvings)):
+        assert calibration._best_temperature(nothing, usual) == usual
 
 
 def test_the_temperature_is_lowered_as_far_as_each_halving_gains(monkeypatch):
@@ -275,11 +306,12 @@ def test_the_temperature_is_lowered_as_far_as_each_halving_gains(monkeypatch):
     chosen = {}
     for gain in (0.0, 1e9):
         monkeypatch.setattr(calibration, "GAIN_OF_HALVING", gain)
-        net, data, validation = made(1, n=400, noise=0.05, sure=1.0)
+        net, data, validation = made(1, n=400, noise=0.05, sure=0.1)
+        net.layers[0].mu[0] += 0.2  # what the rows held out tell, other than the usual
         calibrate(net, data, validation)
-        chosen[gain] = net.calibration.temperature
-    assert chosen[1e9] == pytest.approx(growth(400, 400, 0.0), rel=1e-12)
-    assert np.isclose(chosen[0.0], TEMPERATURES[3:] * growth(400, 400, 0.0), rtol=1e-12).any()
+        chosen[gain] = net.calibration.temperature / growth(400, 400, 0.0)
+    assert np.isclose(chosen[1e9], TEMPERATURES, rtol=1e-12).any()
+    assert chosen[0.0] > 4 * chosen[1e9]
 
 
 # Targets that are not observed

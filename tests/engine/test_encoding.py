@@ -48,6 +48,31 @@ def test_pieces_of_an_input_sum_to_an_affine_function_of_it_in_their_own_units()
         np.testing.assert_allclose(total - total[0], new[:, k] - new[0, k], atol=1e-9)
 
 
+def ends_of(pieces):
+    """Where pieces begin, in the units of the input."""
+    finite = np.isfinite(pieces.lowest)
+    return np.sort((pieces.center + pieces.lowest / pieces.slope)[finite])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.62])
+def test_a_wide_gap_between_values_has_a_cut(share):
+    """Without, a function of the pieces would be a straight line there, for all members."""
+    rng = np.random.default_rng(0)
+    n = 200
+    x = rng.uniform(1.5, 3, n) * np.where(np.arange(n) < share * n, 1, -1)
+    cuts = ends_of(find_pieces(with_ones(x[:, None]), np.ones(n)))
+    inside = cuts[np.abs(cuts) < 1.5]
+    assert len(inside) == 1
+    assert len(cuts) <= 9
+
+
+def test_tails_and_narrow_gaps_have_no_cut():
+    rng = np.random.default_rng(0)
+    for x in (rng.standard_t(2, 300), np.append(rng.normal(size=300), 50.0), rng.uniform(size=50)):
+        pieces = find_pieces(with_ones(x[:, None]), np.ones(len(x)))
+        assert pieces.n_encoded == 8
+
+
 def test_pieces_are_continuous_and_never_fall():
     x = inputs()
     pieces = find_pieces(with_ones(x), np.ones(len(x)))

@@ -416,7 +416,8 @@ def test_calibration_by_rows_in_two_places_is_that_of_all_rows(members, varies):
 def test_noise_by_rows_in_two_places_is_nearly_that_of_all_rows_for_few_sets(members):
     """Then folds of the noise network are drawn in each place, by chance."""
     here, there, x = calibrated_in_one_and_in_two(members, varies=True)
-    assert there.calibration.temperature == pytest.approx(here.calibration.temperature, rel=1e-12)
+    steps = np.log2(there.calibration.temperature / here.calibration.temperature)
+    assert abs(steps) < 1 + 1e-9  # two networks may prefer temperatures beside each other
     mine, theirs = (
         np.log(net.reported_noise.mean(axis=0) * net.noise_net.ratio(x))[0] for net in (here, there)
     )

@@ -1,6 +1,9 @@
 """One pass over rows: batches, weights, members, classes, learned noise."""
 
+import gc
 import itertools
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
@@ -17,15 +20,20 @@ from helpers import (
 from scipy import sparse
 
 from sktagi.engine import learning, messages
+from sktagi.engine import sparse as engine_sparse
 from sktagi.engine.covariance import Workspace
 from sktagi.engine.inputs import InputErrors
 from sktagi.engine.learning import Learner, Settings
 from sktagi.engine.messages import Message, independent, joint
+from sktagi.engine.noise_network import LogVariance
 from sktagi.engine.passes import backward, forward
 from sktagi.engine.posterior import Network
 from sktagi.engine.predicting import predict_moments
 from sktagi.engine.rows import Rows
+from sktagi.engine.softmax import Softmax
 from sktagi.engine.tree import ClassTree
+
+TREES = np.array([[0, 1, 2, 3, 4], [3, 0, 4, 1, 2], [4, 3, 2, 1, 0]])
 
 
 def learn(net, data, order, settings, passes=1):
@@ -117,7 +125,11 @@ def test_one_input_variance_for_all_rows_equals_the_same_for_each(batch_size, jo
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 @pytest.mark.parametrize("hidden", [(), (6,)])
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_sparse_rows_equal_dense_rows(batch_size, joint, kind, hidden, uncertain):
+@pytest.mark.parametrize("dense_elements", [0, 1 << 15])  # large batches, and small ones
+def test_sparse_rows_equal_dense_rows(
+    batch_size, joint, kind, hidden, uncertain, dense_elements, monkeypatch
+):
+    monkeypatch.setattr(engine_sparse, "DENSE_ELEMENTS", dense_elements)
     rng = np.random.default_rng(1)
     outputs = ClassTree(5) if kind == "classes" else None
     data = class_rows(20, 5, 5) if kind == "classes" else make_rows(20, 5)
@@ -771,3 +783,80 @@ def test_arrays_that_are_kept_for_the_next_pass_change_nothing(
     by_pass = 1 if members == 1 or not as_sparse else 4 * members  # each member's own, of each pass
     assert sorted(made) == [2] * by_pass + [5] * by_pass
     assert_same_posterior(kept, fresh, 0)
+
+
+def gaussian_row(**parts):
+    return make_rows(2, 4, 2, seed=70)._replace(**parts)
+
+
+def class_row(n_classes):
+    rows = class_rows(2, 4, 3, seed=71)
+    return rows._replace(y=np.array([0, n_classes - 1]))
+
+
+SINGLE_ROWS = {
+    "plain": (gaussian_row(), {}),
+    "weight": (gaussian_row(weight=np.array([1.0, 2.5])), {}),
+    "light": (gaussian_row(weight=np.array([1.0, 1e-3])), {}),
+    "none": (gaussian_row(weight=np.array([1.0, 0.0])), {}),
+    "ratio": (gaussian_row(noise_ratio=np.array([[1.0, 1.0], [0.2, 3.0]])), {}),
+    "errors": (gaussian_row(errors=InputErrors(np.full((2, 4), 0.3))), {}),
+    "incomplete": (gaussian_row(y=np.array([[1.0, 1.0], [np.nan, 2.0]])), {}),
+    "softmax": (class_row(3), {"outputs": Softmax(3)}),
+    "tree": (class_row(5), {"outputs": ClassTree(5)}),
+    "trees": (class_row(5), {"outputs": ClassTree(5, 1 / 3, True, TREES)}),
+    "errors of means": (
+        gaussian_row(noise_ratio=np.array([[1.0, 1.0], [0.2, 3.0]])), {"outputs": LogVariance(2)}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("half_life", [None, 20.0])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", SINGLE_ROWS)
+def test_the_only_row_of_a_pass_is_learned_as_a_row_among_others(case, members, half_life, dtype):
+    rows, params = SINGLE_ROWS[case]
+    if case == "trees" and members == 1:
+        params = {"outputs": params["outputs"].members(slice(0, 1))}
+    n_outputs = params["outputs"].n_outputs if params else 2
+    rows = rows._replace(x=rows.x.astype(dtype), weight=rows.weight.astype(dtype))
+    learners = []
+    for data, order in ((rows.take(np.array([1])), 0), (rows, 1)):
+        net = make_network(
+            [4, 6, 5, n_outputs], 72, members, dtype=dtype, learn_noise=not params, **params
+        )
+        learner = Learner(net, Settings(8, True, half_life), records=True)
+        learners.append((learner, learner.learn(data, np.full((members, 1), order))))
+    (one, score), (other, expected) = learners
+    assert_same_posterior(one.net, other.net, rtol(dtype, 0.01))
+    np.testing.assert_allclose(one.moments, other.moments, rtol=rtol(dtype, 0.01))
+    if case != "none":
+        np.testing.assert_allclose(score, expected, rtol=rtol(dtype, 0.01))
+
+
+def test_single_rows_learned_in_threads_do_not_share_arrays():
+    rows = make_rows(200, 4, 2)
+
+    def learn_all(seed):
+        net = make_network([4, 6, 2], seed, members=3)
+        for k in range(200):
+            Learner(net, Settings(1)).learn(rows.take(np.array([k])), np.zeros((3, 1), int))
+        return net
+
+    expected = [learn_all(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(learn_all, range(4)))
+    for one, other in zip(found, expected, strict=True):
+        assert_same_posterior(one, other, 0)
+
+
+def test_what_waits_for_the_next_row_keeps_no_network_and_no_row():
+    row = make_rows(9, 4, 2).take(np.array([3]))
+    x, net = weakref.ref(row.x), make_network([4, 6, 2])
+    means = weakref.ref(net.layers[0].mu)
+    Learner(net, Settings(1)).learn(row, np.zeros((1, 1), int))
+    del row, net
+    gc.collect()
+    assert x() is None
+    assert means() is None

@@ -20,6 +20,7 @@ from sktagi.engine.observations import Gaussian
 from sktagi.engine.predicting import predict_moments, weighted_moments
 from sktagi.engine.rows import Rows
 from sktagi.engine.softmax import Softmax
+from sktagi.engine.tree import ClassTree
 
 
 def make_mixture(weight=(0.2, 0.5, 0.3), members=2, dtype=np.float64, n_outputs=1):
@@ -61,9 +62,20 @@ def test_members_predict_the_weighted_moments_of_their_kinds():
     kinds = [predict_moments(kind, x) for kind in net.networks]
     weight = net.weight[:, :, 0].ravel()
     expected = sum(w * m for w, (m, _) in zip(weight, kinds, strict=True))
-    second = sum(w * (v + m**2) for w, (m, v) in zip(weight, kinds, strict=True))
+    within = sum(w * v for w, (_, v) in zip(weight, kinds, strict=True))
+    apart = sum(w**2 * (m - expected) ** 2 for w, (m, _) in zip(weight, kinds, strict=True))
     np.testing.assert_allclose(mu, expected, rtol=1e-12)
-    np.testing.assert_allclose(var, second - expected**2, rtol=1e-9)
+    np.testing.assert_allclose(var, within + apart, rtol=1e-9)
+
+
+def test_of_classes_kinds_are_apart_as_in_a_mixture():
+    net, x = make_mixture(), make_rows(20, 3).x
+    net.outputs = ClassTree(2)
+    mu, var = predict_moments(net, x)
+    kinds = [predict_moments(kind, x) for kind in net.networks]
+    weight = net.weight[:, :, 0].ravel()
+    second = sum(w * (v + m**2) for w, (m, v) in zip(weight, kinds, strict=True))
+    np.testing.assert_allclose(var, second - mu**2, rtol=1e-9)
 
 
 def test_each_output_has_weights_of_its_own():
@@ -119,6 +131,17 @@ def test_the_size_of_errors_does_not_matter(size):
     np.testing.assert_allclose(
         least_on_simplex(gram * size), least_on_simplex(gram), atol=1e-6 if size > 1e-300 else 1e-3
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_guess_of_the_kinds_with_weight_changes_the_weights(seed):
+    for n in (2, 3, 4):
+        gram = random_gram(n, seed)
+        expected = least_on_simplex(gram)
+        for guess in itertools.product((0.0, 0.5), repeat=n):
+            if any(guess):
+                found = least_on_simplex(gram, np.array(guess))
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_no_errors_at_all_give_some_weights():

@@ -406,3 +406,10 @@ def test_noise_must_be_sound_too(bad):
     assert net.is_sound()
     net.noise_var[1] = bad
     assert not net.is_sound()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1.0])
+def test_noise_that_cannot_be_makes_a_network_unsound(value):
+    net = random_network()
+    net.noise_var[1, 0, 0] = value
+    assert not net.is_sound()

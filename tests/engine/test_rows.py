@@ -9,6 +9,7 @@ from sktagi.engine.fast import slices
 from sktagi.engine.inputs import InputErrors
 from sktagi.engine.observations import Gaussian
 from sktagi.engine.rows import Rows, iterate_batches, n_observed
+from sktagi.engine.sparse import Entries
 from sktagi.engine.tree import ClassTree
 
 
@@ -102,6 +103,8 @@ def test_entries_are_those_that_are_stored():
 
 def by_columns(values):
     """A dense array with rows last, whatever a batch holds: sparse ones have rows first."""
+    if isinstance(values, Entries):
+        values = values.matrix(5)
     return dense(values).T if sparse.issparse(values) else values
 
 

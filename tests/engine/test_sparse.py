@@ -5,8 +5,18 @@ import pytest
 from helpers import DTYPES, random_layers, rtol, with_ones
 from scipy import sparse
 
+from sktagi.engine import sparse as of_engine
 from sktagi.engine.posterior import forget
-from sktagi.engine.sparse import Features, by_input, outer, product, squared, weighted_gram
+from sktagi.engine.sparse import (
+    Entries,
+    Features,
+    by_input,
+    outer,
+    product,
+    squared,
+    weighted_gram,
+    width,
+)
 
 
 def random_inputs(n_rows=7, n_in=9, seed=0, dtype=np.float64, share=0.3):
@@ -55,6 +65,22 @@ def test_dense_rows_are_turned_and_sparse_ones_stay():
     assert by_input(thin) is thin
 
 
+def test_entries_are_those_of_some_rows():
+    dense, thin = random_inputs()
+    for part in (slice(0, 7), slice(2, 5), slice(6, 7)):
+        found = Entries.of(thin, part)
+        np.testing.assert_array_equal(found.matrix(10).toarray(), dense.T[part])
+        assert np.shares_memory(found.data, thin.data)
+        places = np.arange(10)[::-1][found.indices]
+        np.testing.assert_array_equal(found.at(places, 10), dense[::-1, part])
+
+
+def test_rows_are_as_wide_as_what_they_store():
+    dense, thin = random_inputs(100, 2000, share=0.01)
+    assert width(dense.T) == 2001
+    assert width(thin) == max(thin.nnz // 100 + 1, 2001 // of_engine.DENSER)
+
+
 @pytest.mark.parametrize("lead", [(), (3,)])
 def test_weighted_gram_is_that_of_dense_inputs(lead):
     dense, thin = random_inputs()
@@ -66,14 +92,23 @@ def test_weighted_gram_is_that_of_dense_inputs(lead):
 # ------------------------------------------------------------------------ features of a batch
 
 
+def entries(thin):
+    """All rows of a matrix, as a batch has them."""
+    return Entries.of(thin, slice(0, thin.shape[0]))
+
+
+@pytest.mark.parametrize("dense_elements", [0, 1 << 15])  # a large batch, and a small one
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_batch_has_the_parameters_of_the_features_that_occur(dtype):
+def test_a_batch_has_the_parameters_of_the_features_that_occur(dtype, dense_elements, monkeypatch):
+    monkeypatch.setattr(of_engine, "DENSE_ELEMENTS", dense_elements)
     dense, thin = random_inputs(4, 30, seed=4, dtype=dtype, share=0.1)
     (layer,) = random_layers([30, 3], 5, dtype=dtype)
-    x, few, touched = Features(layer, None).fetch(thin, 0)
+    x, few, touched = Features(layer, None).fetch(entries(thin), 0)
     np.testing.assert_array_equal(touched, np.flatnonzero(dense.any(axis=1)))
     assert 0 < len(touched) < 31
-    np.testing.assert_array_equal(x.toarray().T, dense[touched])
+    assert isinstance(x, np.ndarray) == bool(dense_elements)
+    x = x if dense_elements else x.toarray().T
+    np.testing.assert_array_equal(x, dense[touched])
     for name in ("mu", "var", "var_prior"):
         values = getattr(few, name)
         np.testing.assert_array_equal(values, getattr(layer, name)[touched])
@@ -86,7 +121,7 @@ def test_what_is_put_back_changes_the_features_that_occurred_alone():
     features, expected = Features(layer, None), layer.copy()
     for seed in (7, 8, 9):  # the memory of an earlier batch may be too small, or larger
         dense, thin = random_inputs(seed - 4, 30, seed=seed, share=0.02 * seed)
-        _, few, touched = features.fetch(thin, 0)
+        _, few, touched = features.fetch(entries(thin), 0)
         np.testing.assert_array_equal(touched, np.flatnonzero(dense.any(axis=1)))
         few.mu += 1
         few.var *= 2
@@ -106,7 +141,7 @@ def test_features_forget_when_they_are_fetched_what_they_have_not_yet_forgotten(
     for number, half_life in enumerate(half_lives):
         _, thin = random_inputs(2, 12, seed=11 + number, share=0.15)
         forget(eager.var, eager.var_prior, 2.0**-half_life)
-        _, few, touched = features.fetch(thin, number)
+        _, few, touched = features.fetch(entries(thin), number)
         np.testing.assert_allclose(few.var, eager.var[touched], rtol=1e-13)
         few.var *= 0.9
         eager.var[touched] *= 0.9
