@@ -10,4 +10,10 @@ import sklearn.exceptions  # noqa: F401
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
-collect_ignore_glob = [] if find_spec("matplotlib") else ["sktagi/plotting/*"]
+NEEDED = {
+    "sktagi/plotting/*": "matplotlib",
+    "sktagi/onnx/*": "skl2onnx",
+    "sktagi/river.py": "river",
+    "sktagi/skpro.py": "skpro",
+}
+collect_ignore_glob = [part for part, package in NEEDED.items() if not find_spec(package)]

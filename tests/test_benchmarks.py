@@ -27,9 +27,11 @@ from benchmarks import (  # noqa: E402
     class_streams,
     classes_methods,
     classes_rows,
+    decisions,
     defaults,
     distribution_rows,
     floors,
+    landing,
     methods,
     tables,
     tables_methods,
@@ -448,6 +450,18 @@ def test_floors_do_the_work_of_the_shapes_given_and_can_be_repeated():
     np.testing.assert_array_equal(X.toarray(), entries)
 
 
+def test_decisions_count_values_until_a_minimum_that_is_known(capsys):
+    place = np.array([[0.114614, 0.555649, 0.852547]])
+    function, n_inputs, enough = decisions.function_of("Hartmann")
+    assert function(place) == pytest.approx(-3.86278, abs=1e-4)
+    assert n_inputs == 3
+    assert function(place) < enough < function(place + 0.1)
+    main(["decisions", "--parts", "optimisation", "--seeds", "2", "--values", "16"])
+    table = capsys.readouterr().out
+    for way in ("TAGI, drawn functions", "expected improvement", "lower bound", "at random"):
+        assert table.count(f"{way} |") == 4  # a line at once and one of the table, of two functions
+
+
 def test_speed_prints_ratios_in_one_run(capsys):
     main(["speed", "--cases", "stream", "--repeats", "1"])
     header, _, *lines = capsys.readouterr().out.strip().splitlines()
@@ -788,6 +802,40 @@ def test_figures_of_tables_do_not_depend_on_the_unit_of_the_target(tmp_path):
     truth = -0.5 * np.log(2 * np.pi * right**2) - 0.5
     assert results[0]["log_likelihood"] == pytest.approx(truth, abs=0.3)
     assert sum(results[0]["rows"]) == 36
+
+
+def test_landing_prints_three_figures_of_each_method_and_marks_the_best(
+    tmp_path, monkeypatch, capsys
+):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    masks = np.arange(60)[:, None] % 5 == np.arange(2)
+    (tmp_path / "tables").mkdir()
+    np.savez(
+        tmp_path / "tables" / "small.npz", X=X, y=X[:, 0] + rng.normal(size=60), test_mask=masks
+    )
+    monkeypatch.setattr(landing, "SOURCES", {"made": landing.sensor})
+    monkeypatch.setattr(landing, "TABLES", ("small",))
+    few = {name: landing.METHODS[name] for name in ("GP", "HistGradientBoosting")}
+    monkeypatch.setattr(landing, "METHODS", {**few, "none": few["GP"]._replace(max_rows=10)})
+    main(["landing", "--data", str(tmp_path), "--splits", "2"])
+    out = capsys.readouterr().out
+    rows = [line.strip("| ").split(" | ") for line in out.splitlines() if line.startswith("|")]
+    header, _, *rows = rows
+    assert header == ["data set (rows)", "GP", "HistGradientBoosting", "none"]
+    assert [row[0] for row in rows] == ["made", "small (60)"]
+
+    def parts(cell):
+        return re.fullmatch(r"(.*)&nbsp;/&nbsp;(.*)<br>(.*)&nbsp;s", cell).groups()
+
+    for _, *cells, none in rows:
+        errors, scores, seconds = zip(*map(parts, cells), strict=True)
+        errors, scores = ([(float(c.strip("*")), "*" in c) for c in k] for k in (errors, scores))
+        assert all(0.3 < error < 1.5 for error, _ in errors)
+        assert min(errors)[1]
+        assert max(scores)[1]
+        assert all(float(second) >= 0 for second in seconds)
+        assert none == "-"
 
 
 def test_a_level_of_noise_is_that_of_errors_on_rows_held_out():

@@ -34,8 +34,8 @@ def shown_on(page: str) -> list[str]:
     return "".join(block for language, block in blocks_of(page) if not language).splitlines()
 
 
-def test_getting_started_runs():
-    names = run_blocks("getting_started.md")
+def test_getting_started_prints_what_it_shows(capsys):
+    names = run_and_compare("getting_started.md", capsys, rel=0.1, abs=0.1)
     assert names["interval"].shape == (111, 2)
     assert names["quartiles"].shape == (111, 3)
     assert names["samples"].shape == (111, 10)
@@ -50,31 +50,60 @@ def numbers_in(line: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
 
-def test_guide_prints_what_it_shows_and_compares_three_models(capsys):
-    names = run_blocks("guide.md")
-    text = (DOC / "guide.md").read_text()
-    shown = shown_on("guide.md")
-    printed = capsys.readouterr().out.splitlines()
+def run_and_compare(page: str, capsys, rel: float = 0.01, abs: float = 0.03) -> dict:
+    """Run the code of a page, and hold what it prints to what the page shows."""
+    names = run_blocks(page)
+    shown, printed = shown_on(page), capsys.readouterr().out.splitlines()
     assert len(shown) == len(printed)
     for ours, theirs in zip(shown, printed, strict=True):
         assert ours.split()[0] == theirs.split()[0]
-        assert numbers_in(ours) == pytest.approx(numbers_in(theirs), rel=0.01, abs=0.03)
+        assert numbers_in(ours) == pytest.approx(numbers_in(theirs), rel=rel, abs=abs)
+    return names
+
+
+def test_page_of_predictions_runs(capsys):
+    run_and_compare("predictions.md", capsys)
+
+
+def test_page_of_decisions_prints_what_it_shows(capsys):
+    names = run_and_compare("decisions.md", capsys)
+    assert len(set(names["ask"])) == 5
+
+
+def test_page_of_checks_prints_what_it_shows_and_compares_three_models(capsys):
+    names = run_and_compare("checking.md", capsys)
     assert 0.8 < names["inside"] < 0.99
     assert 0 < names["off"] < 0.15
+    ours, linear = (names["table"][name] for name in ("TAGIRegressor", "BayesianRidge"))
+    assert ours[0] > linear[0] - 0.2
+
+
+def test_page_of_noise_prints_what_it_shows(capsys):
+    names = run_and_compare("noise.md", capsys)
     assert names["best_sigma_v"] in (0.3, 0.5, 0.7, 0.9)
-    for held_out, (covered, score) in names["honest"].items():
-        cells = re.search(rf"^\| {held_out} \| (\d+) % \| (\S+) \|$", text, re.MULTILINE).groups()
-        assert 100 * covered == pytest.approx(float(cells[0]), abs=5)
-        assert score == pytest.approx(float(cells[1]), abs=0.3)
     noise = {
         name: np.sqrt(model.predict_variance([[0.1], [0.9]])[1])
         for name, model in names["sensor_models"].items()
     }
     assert noise["constant"][0] == noise["constant"][1]
     assert noise["auto"] == pytest.approx([0.055, 0.455], abs=0.05)
-    table = names["table"]
-    ours, linear = table["TAGIRegressor"], table["BayesianRidge"]
-    assert ours[0] > linear[0] - 0.2
+
+
+def test_page_of_classes_prints_what_it_shows(capsys):
+    run_and_compare("classes.md", capsys)
+
+
+def test_page_of_groups_covers_new_patients_as_its_table_says(capsys):
+    names = run_and_compare("rows.md", capsys)
+    text = (DOC / "rows.md").read_text()
+    for held_out, (covered, score) in names["honest"].items():
+        cells = re.search(rf"^\| {held_out} \| (\d+) % \| (\S+) \|$", text, re.MULTILINE).groups()
+        assert 100 * covered == pytest.approx(float(cells[0]), abs=5)
+        assert score == pytest.approx(float(cells[1]), abs=0.3)
+
+
+def test_page_of_settings_prints_what_it_shows(capsys):
+    run_and_compare("choices.md", capsys)
 
 
 def test_page_of_real_tables_prints_what_it_shows(capsys):
@@ -93,7 +122,22 @@ def test_page_of_real_tables_prints_what_it_shows(capsys):
     assert np.isfinite(names["scores"]).all()
 
 
-MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting", "sktagi.merging"]
+def test_page_of_deployment_prints_what_it_shows(capsys):
+    pytest.importorskip("skl2onnx")
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("skops")
+    names = run_blocks("deployment.md")
+    for found, expected in zip(
+        shown_on("deployment.md"), capsys.readouterr().out.splitlines(), strict=True
+    ):
+        assert found.split(":")[0] == expected.split(":")[0]
+    assert abs(names["mean"][:, 0] - names["expected"]).max() < 1e-5 * names["y"].std()
+    expected = names["pipe"].named_steps["tagiregressor"]
+    expected = expected.predict_interval(names["pipe"][0].transform(names["X"]))
+    np.testing.assert_allclose(names["interval"], expected, rtol=1e-4)
+
+
+MODULES = ["sktagi", "sktagi.metrics", "sktagi.plotting", "sktagi.merging", "sktagi.inspection"]
 
 
 def public_names(module: str) -> dict:
@@ -102,11 +146,18 @@ def public_names(module: str) -> dict:
     return {name: value for name, value in found.items() if not isinstance(value, str)}
 
 
-@pytest.mark.parametrize("module", [*MODULES, "sktagi.dask"])
+@pytest.mark.parametrize("module", [*MODULES, "sktagi.dask", "sktagi.onnx"])
 def test_reference_names_everything_public(module):
+    if module == "sktagi.onnx":
+        pytest.importorskip("skl2onnx")
     reference = (DOC / "api.rst").read_text()
     for name in public_names(module):
         assert re.search(rf"^   {name}$", reference, re.MULTILINE), name
+
+
+def test_reference_shows_methods_of_base_classes_too():
+    template = (DOC / "_templates" / "autosummary" / "class.rst").read_text()
+    assert ":inherited-members:" in template  # save, load, sample_functions
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -160,3 +211,11 @@ def test_tree_of_the_developer_guide_is_the_folder():
     ]
     left_out = {"__init__.py", "_version.py"}
     assert sorted(named) == sorted(name for name in found if name not in left_out)
+
+
+def test_every_example_has_a_place_in_the_gallery():
+    index = (ROOT / "examples" / "index.rst").read_text()
+    shown = re.findall(r"^   \.\./examples/(\w+)\.py$", index, re.MULTILINE)
+    listed = re.findall(r"^   (\w+)$", index, re.MULTILINE)
+    assert shown == listed
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))

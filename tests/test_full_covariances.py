@@ -128,7 +128,7 @@ def test_classifier_learns():
 def test_fit_over_batches_equals_partial_fit_over_the_same_batches():
     X, y = rows()
     params = {"standardize": False, "shuffle": False, "early_stopping": False, "max_iter": 1,
-              "hidden_layer_sizes": (30,), "batch_size": 5}  # fmt: skip
+              "hidden_layer_sizes": (30,), "batch_size": 5, "half_life": 500}  # fmt: skip
     whole, parts = small(**params).fit(X, y), small(**params)
     for start in range(0, 60, 5):
         parts.partial_fit(X[start : start + 5], y[start : start + 5])

@@ -1,5 +1,6 @@
 """Finite input never gives NaN, an infinite, a zero or a negative variance."""
 
+import contextlib
 import itertools
 import warnings
 
@@ -321,3 +322,18 @@ def test_a_stream_that_outgrows_single_precision_stays_sound():
     for y_scale in (1e20, 1e-60):
         model.partial_fit(X, y * y_scale)
         assert_sound_regression(model, X)
+
+
+@pytest.mark.parametrize("size", [1e12, 1e19, 1e20, 1e30])
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_a_huge_row_in_single_precision_is_refused_or_does_no_harm(size, standardize, where):
+    X, y = make_rows({"x_scale": 1.0, "y_scale": 1.0, "dtype": np.float32})
+    model = TAGIRegressor((5,), n_members=1, standardize=standardize, random_state=0)
+    model.partial_fit(X, y)
+    row, target = X[:1].copy(), y[:1].copy()
+    (row if where == "X" else target).flat[0] = size
+    with contextlib.suppress(ValueError):
+        model.partial_fit(row, target)
+    model.partial_fit(X, y)
+    assert_sound_regression(model, X)

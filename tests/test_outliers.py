@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from sktagi import TAGIRegressor
 from sktagi._outliers import gross_outliers
@@ -54,6 +55,23 @@ def test_few_rows_tell_no_outliers():
     X, y, _ = made(19)
     y[0] = 1e6
     assert not found(X, y).any()
+
+
+def test_copies_of_few_rows_tell_no_outliers_and_no_features():
+    """A row of weight two is the row twice, and a copy says nothing of where outliers occur."""
+    X, y, rng = made(19)
+    y[3] += 1e3
+    copies = np.arange(19).repeat(3)
+    assert not found(X[copies], y[copies]).any()
+    model = TAGIRegressor((4,), n_members=1, random_state=0)
+    weighted = clone(model).partial_fit(X, y, sample_weight=np.full(19, 3.0))
+    repeated = clone(model).partial_fit(X[copies], y[copies])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6)
+    X, y, rng = made(200)
+    wrong = rng.permutation(200)[:6]
+    y[wrong] += 1e3
+    copies = np.arange(200).repeat(3)
+    assert set(copies[found(X[copies], y[copies])[:, 0]]) == set(wrong)
 
 
 def test_every_target_has_outliers_of_its_own_and_missing_ones_have_none():

@@ -256,3 +256,28 @@ def test_a_subclass_that_needs_an_argument_is_saved_and_read():
     np.testing.assert_array_equal(
         loaded.partial_fit(X, Y).predict(X), model.partial_fit(X, Y).predict(X)
     )
+
+
+def test_parameters_of_a_stream_are_checked_whenever_one_changes():
+    model = TAGIRegressor((4,), n_members=1, verbose=0).partial_fit(X, Y).partial_fit(X, Y)
+    for name, wrong in (("n_members", True), ("n_members", 1.0), ("hidden_layer_sizes", (4.0,)),
+                        ("standardize", 1), ("half_life", np.float64("nan"))):  # fmt: skip
+        right = getattr(model, name)
+        setattr(model, name, wrong)
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            model.partial_fit(X, Y)
+        model.set_params(**{name: right}).partial_fit(X, Y)
+
+
+def test_a_parameter_that_is_changed_in_place_is_checked_again():
+    sizes = [4]
+    model = TAGIRegressor(sizes, n_members=1).partial_fit(X, Y)
+    sizes[0] = "four"
+    with pytest.raises(ValueError, match=r"^hidden_layer_sizes must be"):
+        model.partial_fit(X, Y)
+    labels, weights = Y > 0, {False: 1.0, True: 2.0}
+    classifier = TAGIClassifier((4,), n_members=1, class_weight=weights)
+    classifier.partial_fit(X, labels, classes=[False, True])
+    weights[True] = "two"
+    with pytest.raises(ValueError, match=r"^class_weight must be"):
+        classifier.partial_fit(X, labels)

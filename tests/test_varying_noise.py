@@ -384,7 +384,7 @@ def test_an_interrupted_partial_fit_leaves_the_noise_as_it_was(fitted, monkeypat
     def broken(*args):
         raise MemoryError
 
-    monkeypatch.setattr(streaming, "_with_errors", broken)
+    monkeypatch.setattr(streaming, "with_errors", broken)
     with pytest.raises(MemoryError):
         model.partial_fit(*make_rows(50, seed=8))
     assert model._net.noise_net is net
@@ -404,3 +404,54 @@ def test_shards_of_a_stream_merge_with_their_noise(fitted):
         low, high = shard._net.noise_net.bounds
         assert (merged._net.noise_net.bounds[0] <= low).all()
         assert (merged._net.noise_net.bounds[1] >= high).all()
+
+
+# ------------------------------------------------------------------------- rows that wait
+
+
+def learn_rows(model, start, stop):
+    """Let a model learn rows one by one."""
+    X, y = make_rows(1000, seed=4)
+    for k in range(start, stop):
+        model.partial_fit(X[k : k + 1], y[k : k + 1])
+    return model
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda m: type(m).from_bytes(m.to_bytes())])
+def test_a_copy_with_rows_that_wait_goes_on_as_the_original(fitted, copied):
+    model = learn_rows(deepcopy(fitted), 0, 10)
+    noise = model._net.noise_net
+    assert len(noise.waiting) == 10
+    assert noise.change is not None
+    again = copied(model)
+    stds = [m.predict(NEW[0], return_std=True)[1] for m in (model, again)]
+    np.testing.assert_array_equal(*stds)
+    stds = [learn_rows(m, 10, 40).predict(NEW[0], return_std=True)[1] for m in (model, again)]
+    np.testing.assert_array_equal(*stds)
+
+
+def test_merged_shards_have_learned_the_rows_that_waited(fitted):
+    start = fork(fitted)
+    shards = [learn_rows(deepcopy(start), 0, 10), learn_rows(deepcopy(start), 10, 25)]
+    noise = merge(shards)._net.noise_net
+    assert not noise.waiting
+    assert noise.change is None
+    assert not np.array_equal(noise.scores, fitted._net.noise_net.scores)
+
+
+def test_std_changes_with_single_rows_though_some_wait(fitted):
+    """Noise that has changed is learned from single rows, too, up to a few of them."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-3, 3, size=(600, 2))
+    y = truth(X) + noise_of(-X) * rng.normal(size=600)
+    model = deepcopy(fitted)
+    before = model.predict(NEW[0], return_std=True)[1]
+    for k in range(600):
+        model.partial_fit(X[k : k + 1], y[k : k + 1])
+    after = model.predict(NEW[0], return_std=True)[1]
+    whole = deepcopy(fitted)
+    for k in range(0, 600, 50):
+        whole.partial_fit(X[k : k + 50], y[k : k + 50])
+    learned = whole.predict(NEW[0], return_std=True)[1]
+    log_change = np.log(after / before)
+    assert np.corrcoef(log_change, np.log(learned / before))[0, 1] > 0.8
