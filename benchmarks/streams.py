@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sktagi import TAGIClassifier, TAGIRegressor
 
 
-def drifting(kind: str, n_rows: int, seed: int):
+def drifting(kind: str, n_rows: int, seed: int, noise: float = 0.2):
     """sin(2 x0) turns into sin(2 x1): at once in the middle, all the time, or never."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.5, 1.5, size=(n_rows, 3))
@@ -30,7 +30,7 @@ def drifting(kind: str, n_rows: int, seed: int):
         "slow": np.linspace(0, np.pi, n_rows),
     }[kind]
     clean = np.cos(angle) * np.sin(2 * X[:, 0]) + np.sin(angle) * np.sin(2 * X[:, 1])
-    return X, clean + 0.2 * rng.normal(size=n_rows)
+    return X, clean + noise * rng.normal(size=n_rows)
 
 
 def drift_table(seeds: int, n_rows: int = 6000, chunk: int = 50) -> None:
@@ -83,22 +83,25 @@ def stationary_table(seeds: int, n_rows: int = 20_000, chunk: int = 50) -> None:
 
 
 def memory_of_a_stream(n_rows: int, chunk: int) -> None:
-    """Print resident memory and blocks of Python at tenths of a long stream."""
+    """Print time a row on the processor, memory and size of the state at tenths of a stream."""
     rng = np.random.default_rng(0)
     model = TAGIRegressor(hidden_layer_sizes=(20,), n_members=1, random_state=0)
-    start, report = time.perf_counter(), n_rows // 10
+    print("| rows | CPU ms a row | resident | blocks of Python | bytes of the state | log-lik. |")
+    print("|---|---|---|---|---|---|")
+    start, report = time.process_time(), n_rows // 10
     for seen in range(chunk, n_rows + 1, chunk):
         X = rng.normal(size=(chunk, 5))
         model.partial_fit(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=chunk))
         if seen // report > (seen - chunk) // report:
+            taken = (time.process_time() - start) / report
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             print(
-                f"{seen:>9} rows in chunks of {chunk} | {time.perf_counter() - start:5.0f} s | "
-                f"resident {pages * resource.getpagesize() / 1e6:.1f} MB | "
-                f"{sys.getallocatedblocks()} blocks of Python | "
-                f"log-likelihood {model.recent_log_likelihood_:.3f}",
+                f"| {seen} | {1e3 * taken:.3f} | {pages * resource.getpagesize() / 1e6:.1f} MB | "
+                f"{sys.getallocatedblocks()} | {len(model.to_bytes())} | "
+                f"{model.recent_log_likelihood_:.3f} |",
                 flush=True,
             )
+            start = time.process_time()
 
 
 class Scaled:
@@ -114,7 +117,7 @@ class Scaled:
 
     @property
     def fitted(self) -> bool:
-        return hasattr(self.model, "coef_")
+        return hasattr(self.model, "coef_") or hasattr(self.model, "coefs_")
 
     def learn_row(self, x, y):
         self.scaler.partial_fit(x)
