@@ -8,8 +8,8 @@ The noise part would not help: no label removes it.
 
 **What to see.** On the left most of the pool crowds in the middle, as logs of normal operation do,
 while errors count everywhere. Asking where the network is unsure finds the rare rows and halves the
-error. On the right the pool already covers the domain evenly: random rows are then as good or
-better, since the largest uncertainty is at the borders.
+error. On the right the pool already covers the domain evenly: random rows are then better, since
+the largest uncertainty is at the borders. Know your pool before you choose.
 """
 
 import warnings

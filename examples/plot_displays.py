@@ -7,7 +7,7 @@ in scikit-learn: ``from_estimator`` predicts and draws, ``ax=`` says where.
 
 **What to see.** 87 % of the targets of these test rows lie inside their 90 % intervals, somewhat
 fewer where the prediction is small or large, but not fewer than chance explains. (Over five splits
-it is 90 %: see ``quick_start.py``.) The standard deviation ranges from 31 to 77; errors are larger,
+it is 90 %: see ``quick_start.py``.) The standard deviation ranges from 30 to 87; errors are larger,
 on average, where it is larger.
 """
 

@@ -6,13 +6,12 @@ One network finds one explanation of the data, and is too sure of it away from t
 paper says of its toy problem: y = x³ plus noise of standard deviation 3, 20 points to learn from
 and 20 to decide when to stop. Several networks from different prior draws, each with other rows
 held out, agree where there are data and differ where there are none: the standard deviation of
-their mixture shows it. The settings below were picked because they show the effect; with the
-defaults it is smaller, since one network's standard deviation already grows more.
+their mixture shows it. The settings below were picked because they show the effect.
 
-**What to see.** At x = ±6 the standard deviation of one network is two to three times that inside
-the data, that of ten networks four to six times. Yet the true function leaves the band of three
-standard deviations: at x = -6 it is 13 standard deviations away from the mean of one network, and 4
-from that of ten; at x = 6 it is 5 and 6 away. The networks are piecewise linear and continue in
+**What to see.** At x = ±6 the standard deviation of one network is less than twice that inside
+the data, that of ten networks at least four times. Yet the true function leaves the band of three
+standard deviations: at x = -6 and at x = 6 it is 16 standard deviations away from the mean of one
+network, and 5 and 7 from that of ten. The networks are piecewise linear and continue in
 straight lines; x³ does not. A larger standard deviation is a warning, not a bound.
 
 ``python examples/plot_extrapolation.py [picture.png]``

@@ -7,10 +7,10 @@ deviation 0.2 in x becomes one of 0.2 times the slope of g in g(x). Pass the err
 as ``X_std``, or as ``X_cov`` if those of different features are correlated.
 
 Here g(x) = x³ is learned from many exact observations (Figure 8 of the TAGI paper), so that nothing
-but the input is uncertain: the standard deviation should be 6x²/10. The hidden units of a network
-all see the same error, so they are correlated: ``predict`` carries their full covariance from layer
-to layer. For comparison, the standard deviation with independent hidden units is computed below:
-too large where the function is flat, and far too small where it is steep.
+but the input is uncertain: the standard deviation should be 0.2 times 3x². The hidden units of a
+network all see the same error, so they are correlated: ``predict`` carries their full covariance
+from layer to layer. For comparison, the standard deviation with independent hidden units is
+computed below: too large where the function is flat, and far too small where it is steep.
 
 ``python examples/plot_input_uncertainty.py [picture.png]``
 """

@@ -52,8 +52,8 @@ for std_z in (STD, 1.0):
     mean, std = sampled(MEANS, std_z)
     for k, mu_z in enumerate(MEANS):
         print(
-            f"Z ~ N({mu_z:+.0f}, {std_z:.2f}²): mean {mu_a[k]:.3f} (sampled {mean[k]:.3f}), "
-            f"standard deviation {std_a[k]:.3f} ({std[k]:.3f})"
+            f"Z ~ N({mu_z:+.0f}, {std_z:.2f}²): mean {mu_a[k]:.3f}, {mean[k] - mu_a[k]:.3f} below "
+            f"the sampled one; standard deviation {std_a[k]:.3f} (sampled {std[k]:.3f})"
         )
 
 mu_a, std_a, jac = linearised(MEANS, STD)

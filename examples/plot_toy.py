@@ -6,9 +6,10 @@ The shortest complete use of :class:`~sktagi.TAGIRegressor`: fit, predict a mean
 draw both. Nothing is tuned.
 
 **What to see.** The band holds the data where there are data. Beyond them, left of -4 and right of
-4, it opens: there the networks themselves are unsure, and kinds of networks disagree. Here the true
-function stays inside, though it changes direction where there are no data. Nothing guarantees that:
-with other draws of the data it leaves the band beyond -5 or 5.
+4, it opens: there the networks themselves are unsure, and kinds of networks disagree. The true
+function changes direction where there are no data. It stays inside from -5.6 to 5.8, and leaves the
+band further out. Nothing guarantees that a band opens enough: with other draws of the data the
+function leaves it beyond -5 or 5.
 
 ``python examples/plot_toy.py [picture.png]``
 """
@@ -54,7 +55,7 @@ ax.fill_between(grid[:, 0], low, high, color="0.85", lw=0, label="90 % interval"
 ax.plot(grid[:, 0], mean, color="tab:blue", lw=2, label="predictive mean")
 ax.plot(grid[:, 0], truth(grid[:, 0]), "k--", lw=1, label="true function")
 ax.plot(X[:, 0], y, "o", color="black", ms=2.5, label="data")
-ax.set(xlabel="x", ylabel="y", xlim=(-6, 6))
+ax.set(xlabel="x", ylabel="y", xlim=(-5.5, 5.5), ylim=(-3.2, 3.2))
 fig.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
 if len(sys.argv) > 1:
     fig.savefig(sys.argv[1], dpi=130)

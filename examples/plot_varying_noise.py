@@ -9,7 +9,7 @@ rows. Here the noise is small on the left and rises to the right.
 
 **What to see.** One level is a compromise. Its band is several times too wide on the left, where it
 holds every point, and too narrow on the right, where it holds two of three. The default's band
-follows the noise, and holds 84 to 95 % in each part of the range. Both hold about 90 % of all rows:
+follows the noise, and holds 84 to 96 % in each part of the range. Both hold about 90 % of all rows:
 that alone tells nothing.
 """
 
