@@ -2,9 +2,13 @@
 
 import inspect
 import os
+import re
 import warnings
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # examples are many small products
+
+from sphinx_gallery.sorting import ExplicitOrder
 
 import sktagi
 
@@ -19,6 +23,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",  # brings MathJax with the pages: no reader's browser fetches it
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
@@ -31,30 +37,44 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"  # predict_dist(), not TAGIRegressor.predict_dist()
 
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme = "pydata_sphinx_theme"
-html_title = "sktagi"
-html_show_sourcelink = False
+html_title = f"sktagi {release}"
+html_copy_source = html_show_sourcelink = True
 html_theme_options = {
+    "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
-    "show_prev_next": False,
-    "header_links_before_dropdown": 9,
+    "secondary_sidebar_items": ["page-toc", "sourcelink"],
+    "show_prev_next": True,
+    "header_links_before_dropdown": 6,
 }
+html_sidebars = {"index": []}
 
-# The internet is needed for external links only; a reader's browser fetches MathJax.
-linkcheck_timeout = 10
+linkcheck_timeout = 10  # the internet is needed for external links only
 linkcheck_retries = 1
+
+# Galleries show examples in the order of their index.
+_EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+_ORDER = re.findall(r"\.\./examples/(\w+\.py)", (_EXAMPLES / "index.rst").read_text())
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("sktagi",),
     "filename_pattern": r"/(plot_|quick_start)",
+    "copyfile_regex": r"index\.rst",
+    "minigallery_sort_order": ExplicitOrder([str(_EXAMPLES / name) for name in _ORDER]),
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
+    "thumbnail_size": (800, 440),
     "show_memory": False,
+    "min_reported_time": float("inf"),  # seconds of the machine that built the pages say little
     "write_computation_times": False,
     "show_signature": False,
     "remove_config_comments": True,
@@ -64,11 +84,14 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
 def _own_members(app, what, name, obj, skip, options):
-    """Leave out what scikit-learn adds to every class: its documentation is scikit-learn's."""
+    """Leave out what other packages add to a class, and attributes, which its docstring lists."""
     if name.startswith("set_") and name.endswith("_request"):
         return True
-    if what == "class" and inspect.isfunction(obj) and obj.__module__.startswith("sklearn"):
+    if isinstance(obj, property) and name.endswith("_"):
         return True
+    function = obj.fget if isinstance(obj, property) else getattr(obj, "__func__", obj)
+    if what == "class" and inspect.isfunction(function):
+        return skip or not function.__module__.startswith("sktagi")
     return skip
 
 
