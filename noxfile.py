@@ -3,14 +3,24 @@
 Interpreters that the machine does not have are skipped. What follows ``--`` goes to pytest.
 """
 
+import shutil
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.4.15"
 nox.options.error_on_missing_interpreters = False
-nox.options.sessions = ["lint", "types", "tests", "dask", "clients"]
+nox.options.sessions = ["lint", "types", "docs", "tests", "dask", "clients", "wheel"]
 
 PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.15"]
 SCIKIT_LEARNS = {"oldest": "scikit-learn==1.6.*", "newest": "scikit-learn"}
+OLDEST = [
+    "numpy==1.24.*",
+    "scipy==1.12.*",
+    "scikit-learn==1.6.0",
+    "joblib==1.3.*",
+    "threadpoolctl==3.1.*",
+]
 DASKS = {"oldest": ["dask==2025.1.0", "distributed==2025.1.0", "pandas<3"], "newest": []}
 ON_CLUSTERS = [
     "tests/test_dask.py",
@@ -18,6 +28,7 @@ ON_CLUSTERS = [
     "tests/test_dask_faults.py",
     "tests/test_executors.py",
 ]
+OF_CLIENTS = ["tests/test_clients.py", "tests/test_river.py", "tests/test_skpro.py"]
 NEWEST_PYTHON_OF_OLDEST = (3, 13)  # there are no wheels of scikit-learn 1.6 for later ones
 
 
@@ -32,6 +43,15 @@ def tests(session: nox.Session, sklearn: str) -> None:
     session.run("python", "-m", "pip", "list", "--format=freeze")
     # Products are small: threads of BLAS would cost more than they bring.
     session.run("python", "-m", "pytest", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session(python=PYTHONS[0])
+def oldest(session: nox.Session) -> None:
+    """The oldest version of every dependency, without packages that would need newer ones."""
+    session.install(".", *OLDEST, "pytest>=8", "pytest-xdist>=3", "pandas<3", "polars", "pyarrow")
+    session.run("python", "-m", "pip", "list", "--format=freeze")
+    one_thread = {"OPENBLAS_NUM_THREADS": "1"}
+    session.run("python", "-m", "pytest", *session.posargs, env=one_thread)
 
 
 @nox.session
@@ -56,15 +76,67 @@ def ray(session: nox.Session) -> None:
 def clients(session: nox.Session) -> None:
     """The packages that use these estimators, or are used with them."""
     session.install(".[test]")
-    session.run("python", "-m", "pytest", "tests/test_clients.py", *session.posargs)
+    session.run("python", "-m", "pytest", *OF_CLIENTS, *session.posargs)
+
+
+@nox.session
+def engines(session: nox.Session) -> None:
+    """Recipes with the states of Quix Streams and of Spark, which needs Java."""
+    session.install(".[test]", "quixstreams>=3.28", "pyspark>=4,<5", "pandas<3")
+    session.run("python", "-m", "pytest", "tests/test_stream_pages.py", *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """The share of lines and branches that the tests run; worker processes count, too."""
+    session.install("-e", ".[test,dask]", "pytest-cov>=7")
+    one_thread = {"OPENBLAS_NUM_THREADS": "1"}
+    report = ["--cov", "--cov-report=term-missing:skip-covered"]
+    session.run("python", "-m", "pytest", "-n", "2", *report, *session.posargs, env=one_thread)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """A wheel and an sdist in dist/, checked; the tests against the installed wheel."""
+    session.install("build", "twine")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build")
+    built = sorted(map(str, Path("dist").iterdir()))
+    session.run("python", "-m", "twine", "check", "--strict", *built)
+    wheel = next(path for path in built if path.endswith(".whl"))
+    session.install(f"{wheel}[test]")
+    # From an unpacked sdist without the package itself, so that only the installed one is there.
+    folder = Path(session.create_tmp())
+    shutil.unpack_archive(next(path for path in built if path.endswith(".tar.gz")), folder)
+    source = next(path for path in folder.iterdir() if (path / "PKG-INFO").exists())
+    shutil.rmtree(source / "sktagi")
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""}
+    with session.chdir(source):
+        session.run(
+            "python",
+            "-c",
+            "import sktagi; assert 'site-packages' in sktagi.__file__",
+            env=one_thread,
+        )
+        session.run("python", "-m", "pytest", "-n", "2", "tests", *session.posargs, env=one_thread)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation, with warnings as errors; every link between pages leads somewhere."""
+    session.install(".[doc]")
+    options = ["-W", "--keep-going", "-b", "html"]
+    session.run("python", "-m", "sphinx", *options, *session.posargs, "doc", "doc/_build/html")
+    session.run("python", "doc/check_links.py", "doc/_build/html")
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and format of the code."""
-    session.install(pinned("ruff"))
+    """Style and format of the code, spelling."""
+    session.install(pinned("ruff"), pinned("codespell"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
 
 
 @nox.session
