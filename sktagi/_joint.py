@@ -46,6 +46,9 @@ class JointPredictionsMixin:
 
         Notes
         -----
+        Where a value is missing, a function has its mean over what the value may be: draws vary
+        less there than the network's part of `predict_variance`, which includes it.
+
         A draw is one network of the mixture, linearised in its parameters, with a draw of these.
         With ``target_transform``, it is mapped back to the units of y: without noise, that is the
         median of a target rather than its mean.

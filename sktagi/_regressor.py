@@ -591,7 +591,8 @@ class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
 
         cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             Predictive covariance; only if ``return_cov``. Without the noise, it is
-            ``cov - np.diag(model.predict_variance(X)[1])``. Memory is that of five such arrays.
+            ``cov - np.diag(model.predict_variance(X)[1])``. In double precision, as variances are.
+            Memory is that of five such arrays.
         """
         if return_cov:
             if return_std:
@@ -602,8 +603,7 @@ class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
                     "return_cov is not available with target_transform; "
                     "sample_y(X, n_samples, joint=True) draws targets of rows together."
                 )
-            mean, cov = predictive_covariance(self, X, X_std, X_cov)
-            return mean, self._as_floats(cov)
+            return predictive_covariance(self, X, X_std, X_cov)
         noisy = return_std or self._transforms
         mean, epistemic, aleatoric = self._predictive(X, X_std, X_cov, noisy=noisy)
         if self._transforms:

@@ -51,8 +51,9 @@ def predict_gradient(
     Returns
     -------
     gradient : ndarray of shape (n_samples, n_features) or (n_samples, n_targets, n_features)
-        Derivatives. NaN for categories, which have none, and where a value is missing; the other
-        features of such a row are held at what is known of it.
+        Derivatives. NaN for categories, which have none, and where a value is missing. The other
+        derivatives of such a row are those with the missing values at their expected ones, while
+        `predict` is a mean over what they may be.
 
     std : ndarray, same shape
         Standard deviations; only if ``return_std``.

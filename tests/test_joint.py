@@ -107,7 +107,7 @@ def test_diagonal_is_the_square_of_the_std(case):
     same_mean, cov = model.predict(X, return_cov=True)
     np.testing.assert_array_equal(same_mean, mean)
     assert cov.shape == (30, 30, *mean.shape[1:])
-    assert cov.dtype == mean.dtype
+    assert cov.dtype == np.float64
     by_target = np.moveaxis(cov.reshape(30, 30, -1), -1, 0)
     for matrix, of_target in zip(by_target, std.reshape(30, -1).T, strict=True):
         np.testing.assert_allclose(np.sqrt(matrix.diagonal()), of_target, rtol=1e-6)
@@ -168,6 +168,17 @@ def test_covariance_scales_with_the_targets():
         for scale in (1.0, 64.0)
     ]
     np.testing.assert_allclose(covs[1], 64**2 * covs[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_covariances_are_in_double_precision_as_variances_are(scale):
+    X, y = make_data()
+    X, y = X.astype(np.float32), (scale * y).astype(np.float32)
+    model = quiet_fit(TAGIRegressor(**SMALL), X, y)
+    std = model.predict(X, return_std=True)[1].astype(np.float64)
+    cov = model.predict(X, return_cov=True)[1]
+    assert cov.dtype == np.float64
+    np.testing.assert_allclose(np.diagonal(cov), np.square(std), rtol=1e-5)
 
 
 def test_std_and_cov_together_are_refused_as_by_a_gaussian_process(plain):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -125,6 +126,14 @@ def test_class_probabilities(rows, n_classes, sizes, dtype):
     assert_same_classes(model, np.vstack([X, 100 * X[:5]]), dtype)
 
 
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits])
+def test_bundled_classes_in_single_precision(load):
+    X, y = load(return_X_y=True)
+    X, y = X[:600], y[:600]
+    model = TAGIClassifier(n_members=3, **QUICK).fit(X.astype(np.float32), y)
+    assert_same_classes(model, X, np.float32)
+
+
 def test_streamed_classes_and_their_maps(rows):
     X, y = rows
     labels = (y > 0) * 10
@@ -228,5 +237,8 @@ def test_categories_floating_classes_and_old_opsets_are_refused(rows):
     classifier = TAGIClassifier(**SMALL).fit(X, np.where(y > 0, 0.5, 1.5).astype(object))
     with pytest.raises(ValueError, match="integers or text"):
         run(classifier, X, np.float32)
+    one_class = TAGIClassifier(**SMALL).fit(X, np.zeros(300, dtype=int))
+    with pytest.raises(ValueError, match="one class only"):
+        run(one_class, X, np.float32, zipmap=False)
     with pytest.raises(ValueError, match="target_opset must be at least 18"):
         skl2onnx.to_onnx(TAGIRegressor(**SMALL).fit(X, y), X[:1], target_opset=15)

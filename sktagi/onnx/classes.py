@@ -60,9 +60,10 @@ def _softmax(
     total = g("Add", var_y, g.reduce("ReduceMean", var_y, -1))
     slope = g("Div", gain, g("Sqrt", g("Add", g("Mul", total, np.pi / 8 * gain**2), 1.0)))
     p = g("Softmax", g("Mul", mu_z, slope), axis=-1)
-    rest = g("Sub", 1.0, p)
-    squares = g("Mul", g("Mul", p, p), var_z)
-    others = g("Sub", g.reduce("ReduceSum", squares, -1), squares)
+    # Sums over the other classes: differences to 1 would cancel in single precision.
+    apart = (1 - np.eye(outputs.n_outputs)).astype(g.dtype)
+    rest = g("MatMul", p, apart)
+    others = g("MatMul", g("Mul", g("Mul", p, p), var_z), apart)
     others = g("Div", others, g("Max", g("Mul", rest, rest), float(np.finfo(g.dtype).tiny)))
     others = g.clip(others, 0.0, g.reduce("ReduceMax", var_z, -1))
     spread = g("Mul", p, rest)

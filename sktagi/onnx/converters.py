@@ -87,6 +87,8 @@ def parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = 
     is_text = all(isinstance(label, str) for label in model.classes_)
     if not (_are_integers(model.classes_) or is_text):
         raise ValueError(f"classes must be integers or text in ONNX; got {list(model.classes_)}.")
+    if len(model.classes_) < 2 and not model._is_multilabel:
+        raise ValueError("A classifier that has seen one class only cannot be exported to ONNX.")
     kind, options = guess_tensor_type(inputs[0].type), {"zipmap": True, "return_std": False}
     options = scope.get_options(model, options)
     if options["zipmap"] is True and isinstance(kind, DoubleTensorType):
