@@ -62,6 +62,15 @@ def test_band_follows_noise_that_varies_and_one_level_does_not(seed):
     assert log_lik["auto"] > log_lik["constant"] + 0.2
 
 
+def test_members_are_less_sure_between_clusters_and_not_unsure_enough():
+    example = functions_of("plot_gap.py")
+    for seed in (1, 2, 3):
+        found = example["network_std"](seed).values()
+        (wider, off), (wider_of_gp, off_of_gp) = (example["in_the_gap"](*each) for each in found)
+        assert 2 < wider < wider_of_gp
+        assert off_of_gp < 3 < off
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_of_three_functions_is_won_by_the_kind_that_is_for_it(seed):
     example = functions_of("plot_kinds.py")
