@@ -91,10 +91,11 @@ def _with_diagonal(cov: np.ndarray, variance: np.ndarray) -> np.ndarray:
     missing. If it is less, the row is scaled.
     """
     cov = np.where(np.isfinite(cov), cov, 0)
+    cov = (cov + cov.swapaxes(1, 2)) / 2  # products by BLAS may differ in the last bit
     before = np.einsum("oii->oi", cov)
     scale = np.sqrt(np.minimum(variance / np.where(before > 0, before, np.inf), 1))
     scale = np.where(variance < before, scale, 1)
-    cov = cov * scale[:, :, None] * scale[:, None, :]
+    cov = cov * (scale[:, :, None] * scale[:, None, :])
     np.einsum("oii->oi", cov)[...] = variance
     return cov
 
