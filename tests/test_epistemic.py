@@ -52,6 +52,13 @@ def test_friedmans_function_is_split_into_noise_and_what_the_mean_errs_by(params
     assert 0.3 < network < 3
 
 
+def test_noise_is_not_taken_for_what_a_deep_network_does_not_know():
+    for seed in range(3):
+        X, y, new, *_ = friedman(seed)
+        model = TAGIRegressor((50, 50), random_state=seed).fit(X, y)
+        assert 0.6 < model.predict_variance(new)[1].mean() < 2
+
+
 def test_each_target_has_a_split_of_its_own():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))

@@ -284,9 +284,10 @@ def test_the_noise_that_few_rows_speak_for_is_trusted_little(monkeypatch):
 
 def test_each_halving_of_the_temperature_must_gain():
     halvings = -np.log2(TEMPERATURES)
-    for gain, chosen in ((0.9, 0), (1.1, len(halvings) - 1)):
+    least = calibration.GAIN_OF_HALVING
+    for gain, chosen in ((0.9 * least, 0), (1.1 * least, len(halvings) - 1)):
         assert calibration._best_temperature(gain * halvings[:, None], 0) == chosen
-    some = np.minimum(2 * halvings, 6)[:, None]  # nothing is gained after three
+    some = least * np.minimum(2 * halvings, 6)[:, None]  # nothing is gained after three
     assert calibration._best_temperature(some, 0) == 3
     both = np.hstack([some, -some])  # of all targets together
     assert calibration._best_temperature(both, 0) == 0
@@ -294,7 +295,8 @@ def test_each_halving_of_the_temperature_must_gain():
 
 def test_each_doubling_beyond_the_usual_temperature_must_gain():
     halvings = -np.log2(TEMPERATURES)
-    for gain, chosen in ((0.9, 4), (1.1, 0)):
+    least = calibration.GAIN_OF_HALVING
+    for gain, chosen in ((0.9 * least, 4), (1.1 * least, 0)):
         assert calibration._best_temperature(-gain * halvings[:, None], 4) == chosen
     nothing = np.zeros((len(halvings), 1))
     for usual in range(len(halvings)):
