@@ -711,6 +711,14 @@ def test_distributions_and_likelihoods_from_pipelines_and_searches(make):
 # Heavy tails
 
 
+@pytest.mark.parametrize(("n", "n_wrong"), [(50, 3), (100, 3), (500, 5), (700, 7)])
+def test_wrong_readings_of_just_one_percent_or_three_are_found(n, n_wrong):
+    X, y = data(n, 2)
+    X[:n_wrong, 0] = -9999
+    X[: n_wrong + 1, 1] = -9999  # too many to be wrong
+    assert (quick(max_iter=1).fit(X, y)._table.width > 0).tolist() == [True, False]
+
+
 def test_one_wrong_reading_costs_little():
     X, y = data(500, 3)
     wrong = X[:400].copy()
