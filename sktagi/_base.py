@@ -325,7 +325,8 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
 
     def _empty_scaling(self, data: RawRows) -> Scaling:
         n_targets = data.y.shape[1] if self._scales_targets else None
-        return Scaling.empty(data.X, n_targets, self._table.floor)
+        table = self._table
+        return Scaling.empty(data.X, n_targets, table.floor, table.numbers_of_sparse)
 
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
@@ -338,7 +339,9 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             return scaling
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
         X = data.X
-        if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
+        if (
+            not scaling.x.bounds_values
+        ):  # zeros are not stored: no statistics without what is missing
             X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
 

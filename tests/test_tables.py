@@ -772,6 +772,71 @@ def test_a_wrong_reading_among_many_zeros_costs_little():
     assert errors[1] < 1.2 * errors[0]
 
 
+def beside_many_levels(n_levels=300, n=1500, kind=""):
+    """Return a frame of a category and a number, and a target that both tell."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    level = np.arange(n) % n_levels
+    y = x + rng.normal(size=n_levels)[level] + 0.1 * rng.normal(size=n)
+    names = [f"l{k}" for k in range(n_levels)]
+    frame = pd.DataFrame({"c": pd.Categorical.from_codes(level, names), "x": x})
+    if kind == "wrong":
+        frame.loc[[5, 1300], "x"] = -9999
+    elif kind == "year":
+        frame["x"] += 2020
+    elif kind == "gaps":
+        frame["x"] = (frame["x"] + 2020).mask(rng.uniform(size=n) < 0.1)
+    return frame, y
+
+
+def error_beside_many_levels(learned, kind=""):
+    frame, y = beside_many_levels(kind=kind)
+    model = quick(max_iter=20)
+    start = {"fit": 1500, "stream": 0, "both": 1200}[learned]
+    if start:
+        model.fit(frame[:start], y[:start])
+    for k in range(start, 1500, 50):
+        model.partial_fit(frame[k : k + 50], y[k : k + 50])
+    assert model._table.makes_sparse
+    known = np.flatnonzero(frame["x"].between(-1000, 3000))
+    return np.sqrt(np.mean(np.square(model.predict(frame.iloc[known]) - y[known])))
+
+
+@pytest.mark.parametrize("kind", ["wrong", "year"])
+@pytest.mark.parametrize("learned", ["fit", "stream", "both"])
+def test_a_number_beside_many_levels_is_as_robust_as_others(learned, kind):
+    assert error_beside_many_levels(learned, kind) < 1.2 * error_beside_many_levels(learned)
+
+
+@pytest.mark.parametrize("learned", ["fit", "stream"])
+def test_gaps_of_a_number_beside_many_levels_are_filled_with_its_mean(learned):
+    frame, y = beside_many_levels(kind="gaps")
+    model = quick(max_iter=20)
+    if learned == "fit":
+        model.fit(frame, y)
+    else:
+        for k in range(0, 1500, 50):
+            model.partial_fit(frame[k : k + 50], y[k : k + 50])
+    assert error_beside_many_levels(learned, "gaps") < 2 * error_beside_many_levels(learned)
+    known = frame.assign(x=2020.0)
+    mean, std = model.predict(frame.assign(x=NAN), return_std=True)
+    np.testing.assert_allclose(mean, model.predict(known), atol=0.5)
+    assert std.mean() > 1.3 * model.predict(known, return_std=True)[1].mean()
+
+
+def test_a_stream_of_many_levels_is_saved_and_merged():
+    frame, y = beside_many_levels(kind="year")
+    begun = quick().partial_fit(frame[:400], y[:400])
+    parts = [fork(begun) for _ in range(2)]
+    for k, part in enumerate(parts):
+        part.partial_fit(frame[400 + 500 * k : 900 + 500 * k], y[400 + 500 * k : 900 + 500 * k])
+    merged = pickle.loads(pickle.dumps(merge(parts)))
+    assert merged.score(frame, y) > 0.3
+    far = frame[:1].assign(x=1e6)
+    assert abs(merged.predict(far)[0]) < 100
+
+
 @pytest.mark.parametrize("kind", ["lognormal", "counts", "group"])
 def test_tails_that_say_something_are_not_touched(kind):
     rng = np.random.default_rng(0)
