@@ -224,6 +224,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             self._begin(net, self._empty_scaling(data), n_seen)
             self._drift = Drift()
             self._see(data, used=order)
+            self._keep_first_rows(data)
             self._warn_of_rounding(before, stacklevel=5)
             net.outputs = self._model_in_units(net.outputs)
             if before is not None:

@@ -11,7 +11,7 @@ from scipy import sparse
 from ._attributes import FittedAttributes
 from ._distinct import DistinctRows
 from ._drift import BLOCK_ROWS, Waiting
-from ._first_rows import see_first_rows
+from ._first_rows import FIRST_ROWS, rows_with_weights, see_first_rows
 from ._input import RawRows
 from ._jumps import Jump, NewRows, Run, jumped
 from ._outliers import gross_outliers
@@ -84,6 +84,17 @@ class StreamMixin(FittedAttributes):
         self._see(typical._replace(y=y))
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
+
+    def _keep_first_rows(self, data: RawRows) -> None:
+        """Keep the features of a fit to few rows, which have not told all wrong readings."""
+        n, x_moments = self.n_samples_seen_, self._scaling.x
+        if not (self.standardize and data.n_to_learn == n < FIRST_ROWS and x_moments.bounds_values):
+            return
+        X: Any = data.X[:n]
+        rows = DistinctRows(X, data.y[:n], data.weight[:n])
+        if x_moments.numbers is not None:
+            X = X[:, x_moments.numbers]
+        self._first_rows = rows_with_weights(X.toarray() if sparse.issparse(X) else X, rows)
 
     def _without_wrong_readings(self, data: RawRows, rows: DistinctRows, first: bool) -> Any:
         """Return features for the statistics; these count values that are far off."""

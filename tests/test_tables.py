@@ -911,6 +911,32 @@ def test_a_wrong_reading_among_the_first_rows_costs_a_stream_little(size, at):
     assert stream_errors(True, size, at=at) < 1.1 * stream_errors(False, size)
 
 
+@pytest.mark.parametrize(("n", "wrong"), [(10, [3]), (20, [3, 12])])
+def test_a_wrong_reading_in_a_fit_to_few_rows_costs_a_stream_little(n, wrong):
+    errors = []
+    for rows in ([], wrong):
+        X, y = data(800, 3, seed=9)
+        X[rows, 0] = -9999
+        model = quick(hidden_layer_sizes=(20,), early_stopping=False).fit(X[:n], y[:n])
+        for k in range(n, 400, 10):
+            model.partial_fit(X[k : k + 10], y[k : k + 10])
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
+    assert errors[1] < 1.3 * errors[0]
+
+
+@pytest.mark.parametrize("wrong", [[1, 5, 11], [2, 3, 4]])
+def test_three_wrong_readings_among_the_first_rows_cost_a_stream_little(wrong):
+    errors = []
+    for rows in ([], wrong):
+        X, y = data(800, 3, seed=9)
+        X[rows, 0] = -9999
+        model = quick(n_members=1)
+        for k in range(400):
+            model.partial_fit(X[k : k + 1], y[k : k + 1])
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
+    assert errors[1] < 1.3 * errors[0]
+
+
 def test_wrong_readings_among_the_first_rows_meet_forks_merges_and_files():
     X, y = data(200)
     X[2, 0] = -9999
