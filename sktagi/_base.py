@@ -270,6 +270,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
                 learned = self._see_stream(data, first)
                 self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
+                self._keep_more_rows(data)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
             self._drift = self._drift.within(*self._half_lives(net))
@@ -369,6 +370,14 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             n = data.n_to_learn
             some = np.random.default_rng(0).permutation(n)[:KEPT_ROWS]
             self._some_rows = self._filled(data.X[some], self._scaling)
+
+    def _keep_more_rows(self, data: RawRows) -> None:
+        """Keep rows of a stream that began with few."""
+        kept = self._some_rows
+        if kept is not None and len(kept) < KEPT_ROWS:
+            X: Any = data.X[: KEPT_ROWS - len(kept)]
+            X = X.toarray() if sparse.issparse(X) else X
+            self._some_rows = np.concatenate([kept, self._filled(X, self._scaling)])
 
     def _accept(self, net: Network | Mixture) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""

@@ -1064,6 +1064,23 @@ def test_importances_of_a_linear_function_are_its_coefficients_times_spreads():
     np.testing.assert_allclose(importances, [0.6, 0.4, 0], atol=0.06)
 
 
+@pytest.mark.parametrize("fitted", [0, 10])
+@pytest.mark.parametrize("size", [1, 20])
+@both
+def test_importances_of_a_stream_do_not_hang_on_its_first_rows(estimator, size, fitted):
+    X, y = data(300)
+    X[:20, 1] = 0
+    y = target(estimator, y + X[:, 1])
+    model = quick(estimator, hidden_layer_sizes=(), early_stopping=False)
+    if fitted:
+        model.fit(X[:fitted], y[:fitted])
+    first = {"classes": [0, 1]} if estimator is TAGIClassifier else {}
+    for k in range(fitted, 300, size):
+        model.partial_fit(X[k : k + size], y[k : k + size], **first)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert model.feature_importances_.argmax() == 1
+
+
 def test_recursive_elimination():
     X, y = data(300, 5)
     found = RFECV(quick(max_iter=20), cv=3, min_features_to_select=1).fit(X, y)
