@@ -128,8 +128,8 @@ def _no_std(estimator: Any) -> str:
     if hasattr(estimator, "classes_"):
         return (
             "A distribution of numbers is needed, as that of predict(X, return_std=True), but "
-            f"{type(estimator).__name__} is a classifier. Of the scorers of sktagi.metrics, "
-            "log_likelihood_scorer takes classifiers."
+            f"{type(estimator).__name__} is a classifier: its distribution is predict_proba. "
+            "Of the scorers of sktagi.metrics, log_likelihood_scorer takes classifiers."
         )
     return (
         "A standard deviation is needed: predict(X, return_std=True) must return mean and std, as "

@@ -131,7 +131,10 @@ class FittedAttributes:
 
     @property
     def coef_(self) -> np.ndarray:
-        """Coefficients of a linear model, in units of X and y: means over the members."""
+        """Coefficients of a linear model, in units of X and y: means over the members.
+
+        With ``target_transform``, y is the transformed target.
+        """
         return self._linear("coef_")[0]
 
     @property
@@ -169,7 +172,8 @@ class FittedAttributes:
         """How much the mean changes with each feature, over those of all; they sum to one.
 
         That is the root mean square change of the outputs, over some training rows, when the
-        feature changes by its standard deviation, all levels of a category together.
+        feature changes by its standard deviation, all levels of a category together. In a stream
+        these are the first 256 rows.
         """
         net = self._fitted_net("feature_importances_").reported()
         rows = self._some_rows

@@ -224,6 +224,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             self._begin(net, self._empty_scaling(data), n_seen)
             self._drift = Drift()
             self._see(data, used=order)
+            self._keep_first_rows(data)
             self._warn_of_rounding(before, stacklevel=5)
             net.outputs = self._model_in_units(net.outputs)
             if before is not None:
@@ -269,6 +270,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
                 learned = self._see_stream(data, first)
                 self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
+                self._keep_more_rows(data)
             if self._noise_may_vary and net.noise_net is None:
                 net.noise_net = self._draw_noise_network(net)
             self._drift = self._drift.within(*self._half_lives(net))
@@ -325,7 +327,8 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
 
     def _empty_scaling(self, data: RawRows) -> Scaling:
         n_targets = data.y.shape[1] if self._scales_targets else None
-        return Scaling.empty(data.X, n_targets, self._table.floor)
+        table = self._table
+        return Scaling.empty(data.X, n_targets, table.floor, table.numbers_of_sparse)
 
     def _see(self, data: RawRows, used: np.ndarray | None = None) -> None:
         """Count new rows, and take them into the statistics: all, or those that are ``used``."""
@@ -338,7 +341,9 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             return scaling
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
         X = data.X
-        if not scaling.x.centered:  # zeros are not stored: no statistics without what is missing
+        if (
+            not scaling.x.bounds_values
+        ):  # zeros are not stored: no statistics without what is missing
             X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
 
@@ -365,6 +370,14 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             n = data.n_to_learn
             some = np.random.default_rng(0).permutation(n)[:KEPT_ROWS]
             self._some_rows = self._filled(data.X[some], self._scaling)
+
+    def _keep_more_rows(self, data: RawRows) -> None:
+        """Keep rows of a stream that began with few."""
+        kept = self._some_rows
+        if kept is not None and len(kept) < KEPT_ROWS:
+            X: Any = data.X[: KEPT_ROWS - len(kept)]
+            X = X.toarray() if sparse.issparse(X) else X
+            self._some_rows = np.concatenate([kept, self._filled(X, self._scaling)])
 
     def _accept(self, net: Network | Mixture) -> None:
         """Make a new posterior the estimator's own, if its numbers are sound."""

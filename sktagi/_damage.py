@@ -252,6 +252,9 @@ def _check_moments(moments: Moments, size: int) -> None:
         _shaped(values, f"{name} of statistics", (size,))
         _require(bool(np.isfinite(values).all()), f"{name} of statistics is not finite")
     _require(bool((np.broadcast_to(moments.floor, size) >= 0).all()), "floor is negative")
+    if moments.numbers is not None:
+        there = set(np.asarray(moments.numbers).tolist()) <= set(range(size))
+        _require(there, "numbers of statistics are wrong")
 
 
 def _check_target_range(target_range: Any) -> None:

@@ -3,7 +3,7 @@
 A wrong reading among a few rows has nothing to be compared with, and makes the unit of its column
 as large as itself: all later values would look alike. So the first rows are kept until there are
 ``FIRST_ROWS``, and as soon as a value turns out to be far from all others, the statistics are those
-of the rows without it.
+of the rows without it. The rows of a fit to so few are the first rows of a stream that goes on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ._distinct import DistinctRows
 from ._scaling import Moments
 from .tables.columns import without_tails
 
-__all__ = ["FirstRows", "see_first_rows"]
+__all__ = ["FIRST_ROWS", "FirstRows", "rows_with_weights", "see_first_rows"]
 
-FIRST_ROWS = 30  # later ones are compared with the statistics so far
+FIRST_ROWS = 40  # later ones are compared with the statistics so far; three of fewer hide
 MOST_ROWS = 1000  # with copies
 
 
@@ -31,16 +31,18 @@ class FirstRows(NamedTuple):
     found: bool  # whether there are wrong readings
 
 
+def rows_with_weights(X: np.ndarray, new: DistinctRows) -> np.ndarray:
+    """Return rows with their weights at last: of copies the first has it, the others have none."""
+    weight = np.zeros(len(X))
+    weight[new.first] = new.weight
+    return np.column_stack([X.astype(np.float64), weight])
+
+
 def see_first_rows(
     before: np.ndarray | None, X: np.ndarray, new: DistinctRows, moments: Moments
 ) -> FirstRows:
-    """Look for wrong readings in the rows ``before``, which ``moments`` are of, and in new ones.
-
-    Of copies the first has the weight, and the others have none.
-    """
-    weight = np.zeros(len(X))
-    weight[new.first] = new.weight
-    rows = np.column_stack([X.astype(np.float64), weight])
+    """Look for wrong readings in the rows ``before``, which ``moments`` are of, and in new ones."""
+    rows = rows_with_weights(X, new)
     if before is not None:
         rows = np.concatenate([before, rows])
     counts = rows[:, -1] > 0

@@ -77,7 +77,8 @@ def beyond_a_gap(
     distance = distance[order]
     left = 1 - np.cumsum(weight[order]) / weight.sum()  # share beyond each
     ratio = distance[1:] / np.maximum(distance[:-1], 1)
-    ratio[(distance[1:] <= far) | (left[:-1] > rare)] = 0
+    # A sum is rounded: a share of exactly that is not more.
+    ratio[(distance[1:] <= far) | (left[:-1] > rare * (1 + 1e-9))] = 0
     widest = int(ratio.argmax())
     if ratio[widest] < GAP:
         return nothing, median, spread, distance[-1]

@@ -37,8 +37,9 @@ class Moments:
     """Weight, mean and summed squared deviation of the columns seen so far, each (n_columns,).
 
     Columns of sparse data are not centred: their ``mean`` stays zero, and the deviation is taken
-    about zero. Statistics are float64 whatever the data's type. NaN is a value that was not
-    observed. ``since`` is the weight of the rows seen since a column first varied, or last outgrew
+    about zero. Those in ``numbers`` are: rows have entries of them throughout, as dense data have.
+    Statistics are float64 whatever the data's type. NaN is a value that was not observed.
+    ``since`` is the weight of the rows seen since a column first varied, or last outgrew
     its spread. Statistics of more rows are a new object: these do not change.
     """
 
@@ -51,12 +52,42 @@ class Moments:
     bound: float = np.inf  # in spreads: what lies beyond is taken to lie there
     run: Any = 0  # (n_columns,): number of values beyond, one after the other, that came last
     streamed: bool = False  # targets of a stream, which may vary yet
+    numbers: np.ndarray | None = None  # of sparse data; not in old files
 
     @classmethod
-    def empty(cls, n_columns: int, *, centered: bool = True, floor: Any = 0.0) -> Moments:
+    def empty(
+        cls,
+        n_columns: int,
+        *,
+        centered: bool = True,
+        floor: Any = 0.0,
+        numbers: np.ndarray | None = None,
+    ) -> Moments:
         """Return the statistics of no rows."""
         zeros = np.zeros(n_columns)
-        return cls(zeros, zeros, zeros, zeros, centered, floor)
+        return cls(zeros, zeros, zeros, zeros, centered, floor, numbers=numbers)
+
+    @property
+    def bounds_values(self) -> bool:
+        """Whether there are columns with values that can be far from the others."""
+        return self.centered or self.numbers is not None
+
+    def of_numbers(self) -> Moments:
+        """Return the statistics of the numbers in sparse data, which are as those of dense data."""
+        names = ("weight", "mean", "deviation", "since", "floor", "run")
+        own: dict[str, Any] = {"centered": True, "numbers": None}
+        for name in names:
+            own[name] = np.broadcast_to(getattr(self, name), self.mean.shape)[self.numbers]
+        return replace(self, **own)
+
+    def with_numbers(self, part: Moments) -> Moments:
+        """Return these statistics of sparse data with those of its numbers."""
+        new: dict[str, Any] = {"bound": part.bound}
+        for name in ("weight", "mean", "deviation", "since", "run"):
+            values = np.broadcast_to(getattr(self, name), self.mean.shape).copy()
+            values[self.numbers] = getattr(part, name)
+            new[name] = values
+        return replace(self, **new)
 
     def updated(self, values: Any, weight: np.ndarray, name: str) -> Moments:
         """Return the statistics of the rows seen so far and these."""
@@ -64,7 +95,9 @@ class Moments:
         if self.centered and not isinstance(values, np.ndarray):
             values = values.toarray()
         with np.errstate(over="ignore", invalid="ignore"):
-            if not self.centered:
+            if self.numbers is not None:
+                new = self._and_rows(*self._moments_of_sparse(values, weight))
+            elif not self.centered:
                 squares = values.multiply(values) if sparse.issparse(values) else np.square(values)
                 new = self._and_rows(weight.sum(), np.zeros_like(self.mean), squares.T @ weight)
             else:
@@ -79,6 +112,17 @@ class Moments:
                 "Rescale the data."
             )
         return new
+
+    def _moments_of_sparse(self, values: Any, weight: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return weight, mean and deviation of sparse rows; an unknown level counts as none."""
+        mean, total = np.zeros_like(self.mean), np.full_like(self.mean, weight.sum())
+        squares = values.multiply(values)
+        squares.data = np.where(np.isnan(squares.data), 0, squares.data)
+        deviation = squares.T @ weight
+        of_numbers = _moments_of_observed(values[:, self.numbers].toarray(), weight)
+        for all_values, own in zip((total, mean, deviation), of_numbers, strict=True):
+            all_values[self.numbers] = own
+        return total, mean, deviation
 
     def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
         """Join new rows of weight ``added``, maybe one number for all columns."""
@@ -111,6 +155,7 @@ class Moments:
             self.bound,
             self.run,
             self.streamed,
+            self.numbers,
         )
 
     def without(self, other: Moments) -> Moments:
@@ -246,6 +291,8 @@ class Moments:
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The lowest and highest values that count as they are, of each column."""
         settled = np.isfinite(self.bound) & self._is_settled
+        if self.numbers is not None:
+            settled &= np.isin(np.arange(len(settled)), self.numbers)
         width = np.where(settled, self.bound, np.inf) * self.scale
         return self.mean - width, self.mean + width
 
@@ -281,6 +328,18 @@ class Moments:
         np.subtract(values, self.mean, out=out, casting="same_kind")
         np.divide(out, scale, out=out, casting="same_kind")
         return out
+
+    def standardised_sparse(self, values: Any, dtype: np.typing.DTypeLike) -> Any:
+        """Return standardised sparse rows; where there is no entry, a number is its mean."""
+        if self.numbers is None:
+            return values.multiply(1 / self.input_scale).astype(dtype)
+        values = sparse.csr_array(values)
+        data, column = values.data.astype(np.float64), values.indices
+        low, high = (ends[column] for ends in self.limits)
+        # Others are refused elsewhere, with a clear error.
+        data = np.where(np.abs(data) < LARGEST, np.clip(data, low, high), data)
+        data = (data - self.mean[column]) / self.input_scale[column]
+        return sparse.csr_array((data.astype(dtype), column, values.indptr), shape=values.shape)
 
 
 def _moments_of(values: np.ndarray, weight: np.ndarray) -> tuple[Any, np.ndarray, Any]:
@@ -320,9 +379,20 @@ class Scaling(NamedTuple):
     y: Moments | None  # None: targets are not scaled, as class numbers
 
     @classmethod
-    def empty(cls, X: Any, n_targets: int | None, floor: Any = 0.0) -> Scaling:
-        """Return the scaling of no rows, for features like X; None: targets are not scaled."""
-        x_moments = Moments.empty(X.shape[1], centered=not sparse.issparse(X), floor=floor)
+    def empty(
+        cls,
+        X: Any,
+        n_targets: int | None,
+        floor: Any = 0.0,
+        numbers: np.ndarray | None = None,
+    ) -> Scaling:
+        """Return the scaling of no rows, for features like X; None: targets are not scaled.
+
+        ``numbers`` are columns of a sparse X that are as those of a dense one.
+        """
+        x_moments = Moments.empty(
+            X.shape[1], centered=not sparse.issparse(X), floor=floor, numbers=numbers
+        )
         return cls(x_moments, None if n_targets is None else Moments.empty(n_targets))
 
     def updated(self, X: Any, y: np.ndarray, weight: np.ndarray) -> Scaling:
@@ -333,7 +403,7 @@ class Scaling(NamedTuple):
     def of_stream(self) -> Scaling:
         """Return the same scaling for rows of a stream, whose features may have wrong readings."""
         new = self
-        if self.x.centered and self.x.bound != FAR:
+        if self.x.bounds_values and self.x.bound != FAR:
             new = new._replace(x=replace(self.x, bound=FAR))
         if self.y is not None and not self.y.streamed:
             new = new._replace(y=replace(self.y, streamed=True))
@@ -364,7 +434,7 @@ class Scaling(NamedTuple):
             X = X.toarray()
         x: Any
         if sparse.issparse(X):
-            scaled = X.multiply(1 / self.x.input_scale).astype(dtype)
+            scaled = self.x.standardised_sparse(X, dtype)
             x = sparse.hstack([scaled, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
             x.sum_duplicates()
         else:

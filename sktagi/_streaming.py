@@ -11,7 +11,7 @@ from scipy import sparse
 from ._attributes import FittedAttributes
 from ._distinct import DistinctRows
 from ._drift import BLOCK_ROWS, Waiting
-from ._first_rows import see_first_rows
+from ._first_rows import FIRST_ROWS, rows_with_weights, see_first_rows
 from ._input import RawRows
 from ._jumps import Jump, NewRows, Run, jumped
 from ._outliers import gross_outliers
@@ -64,7 +64,7 @@ class StreamMixin(FittedAttributes):
         self._scaling = self._scaling.of_stream()
         y_moments, typical = self._scaling.y, data
         rows = DistinctRows(data.X, data.y, data.weight)
-        if self._scaling.x.centered:
+        if self._scaling.x.bounds_values:
             typical = data._replace(X=self._without_wrong_readings(data, rows, first))
         if y_moments is None:
             self._see(typical)
@@ -85,22 +85,47 @@ class StreamMixin(FittedAttributes):
         assert self._scaling.y is not None
         return data._replace(y=self._scaling.y.bounded(data.y))
 
-    def _without_wrong_readings(self, data: RawRows, rows: DistinctRows, first: bool) -> np.ndarray:
+    def _keep_first_rows(self, data: RawRows) -> None:
+        """Keep the features of a fit to few rows, which have not told all wrong readings."""
+        n, x_moments = self.n_samples_seen_, self._scaling.x
+        if not (self.standardize and data.n_to_learn == n < FIRST_ROWS and x_moments.bounds_values):
+            return
+        X: Any = data.X[:n]
+        rows = DistinctRows(X, data.y[:n], data.weight[:n])
+        if x_moments.numbers is not None:
+            X = X[:, x_moments.numbers]
+        self._first_rows = rows_with_weights(X.toarray() if sparse.issparse(X) else X, rows)
+
+    def _without_wrong_readings(self, data: RawRows, rows: DistinctRows, first: bool) -> Any:
         """Return features for the statistics; these count values that are far off."""
         X: Any = data.X
-        if sparse.issparse(X):
-            X = X.toarray()
+        x_moments = self._scaling.x
+        numbers = x_moments.numbers
+        if numbers is None:
+            if sparse.issparse(X):
+                X = X.toarray()
+            new, X = self._typical(X, x_moments, rows, first)
+        else:
+            X, before = X.copy(), x_moments.of_numbers()
+            values = X[:, numbers].toarray()
+            part, values = self._typical(values, before, rows, first)
+            X.data[np.isin(X.indices, numbers)] = values.ravel()  # every row has all of them
+            new = x_moments if part is before else x_moments.with_numbers(part)
+        if new is not x_moments:
+            self._scaling = self._scaling._replace(x=new)
+        return X
+
+    def _typical(
+        self, X: np.ndarray, moments: Moments, rows: DistinctRows, first: bool
+    ) -> tuple[Moments, np.ndarray]:
+        """Return statistics that count values that are far off, and what rows count as."""
         known = self._first_rows
         if first or (known is not None and len(known) == self.n_samples_seen_):
-            seen = see_first_rows(known, X, rows, self._scaling.x)
+            seen = see_first_rows(known, X, rows, moments)
             self._first_rows = seen.kept
             if first or seen.found:
-                self._scaling = self._scaling._replace(x=seen.moments)
-                return seen.typical
-        x_moments, X = self._scaling.x.watched(X, rows)
-        if x_moments is not self._scaling.x:
-            self._scaling = self._scaling._replace(x=x_moments)
-        return X
+                return seen.moments, seen.typical
+        return moments.watched(X, rows)
 
     def _learn_stream(
         self,

@@ -649,7 +649,9 @@ def test_scores_of_regressors_refuse_classifiers_and_name_the_scorer_that_takes_
     if place == "search":
         model = GridSearchCV(model, {"max_iter": [1]}, cv=2)
     model.fit(X_IRIS, Y_IRIS)
-    message = r"return_std=True.*TAGIClassifier is a classifier.*log_likelihood_scorer"
+    message = (
+        r"return_std=True.*TAGIClassifier is a classifier.*predict_proba.*log_likelihood_scorer"
+    )
     with pytest.raises(TypeError, match=message):
         SCORERS[name](model, X_IRIS, Y_IRIS)
 

@@ -711,6 +711,14 @@ def test_distributions_and_likelihoods_from_pipelines_and_searches(make):
 # Heavy tails
 
 
+@pytest.mark.parametrize(("n", "n_wrong"), [(50, 3), (100, 3), (500, 5), (700, 7)])
+def test_wrong_readings_of_just_one_percent_or_three_are_found(n, n_wrong):
+    X, y = data(n, 2)
+    X[:n_wrong, 0] = -9999
+    X[: n_wrong + 1, 1] = -9999  # too many to be wrong
+    assert (quick(max_iter=1).fit(X, y)._table.width > 0).tolist() == [True, False]
+
+
 def test_one_wrong_reading_costs_little():
     X, y = data(500, 3)
     wrong = X[:400].copy()
@@ -762,6 +770,71 @@ def test_a_wrong_reading_among_many_zeros_costs_little():
         for x in (X[:400], wrong)
     ]
     assert errors[1] < 1.2 * errors[0]
+
+
+def beside_many_levels(n_levels=300, n=1500, kind=""):
+    """Return a frame of a category and a number, and a target that both tell."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=n)
+    level = np.arange(n) % n_levels
+    y = x + rng.normal(size=n_levels)[level] + 0.1 * rng.normal(size=n)
+    names = [f"l{k}" for k in range(n_levels)]
+    frame = pd.DataFrame({"c": pd.Categorical.from_codes(level, names), "x": x})
+    if kind == "wrong":
+        frame.loc[[5, 1300], "x"] = -9999
+    elif kind == "year":
+        frame["x"] += 2020
+    elif kind == "gaps":
+        frame["x"] = (frame["x"] + 2020).mask(rng.uniform(size=n) < 0.1)
+    return frame, y
+
+
+def error_beside_many_levels(learned, kind=""):
+    frame, y = beside_many_levels(kind=kind)
+    model = quick(max_iter=20)
+    start = {"fit": 1500, "stream": 0, "both": 1200}[learned]
+    if start:
+        model.fit(frame[:start], y[:start])
+    for k in range(start, 1500, 50):
+        model.partial_fit(frame[k : k + 50], y[k : k + 50])
+    assert model._table.makes_sparse
+    known = np.flatnonzero(frame["x"].between(-1000, 3000))
+    return np.sqrt(np.mean(np.square(model.predict(frame.iloc[known]) - y[known])))
+
+
+@pytest.mark.parametrize("kind", ["wrong", "year"])
+@pytest.mark.parametrize("learned", ["fit", "stream", "both"])
+def test_a_number_beside_many_levels_is_as_robust_as_others(learned, kind):
+    assert error_beside_many_levels(learned, kind) < 1.2 * error_beside_many_levels(learned)
+
+
+@pytest.mark.parametrize("learned", ["fit", "stream"])
+def test_gaps_of_a_number_beside_many_levels_are_filled_with_its_mean(learned):
+    frame, y = beside_many_levels(kind="gaps")
+    model = quick(max_iter=20)
+    if learned == "fit":
+        model.fit(frame, y)
+    else:
+        for k in range(0, 1500, 50):
+            model.partial_fit(frame[k : k + 50], y[k : k + 50])
+    assert error_beside_many_levels(learned, "gaps") < 2 * error_beside_many_levels(learned)
+    known = frame.assign(x=2020.0)
+    mean, std = model.predict(frame.assign(x=NAN), return_std=True)
+    np.testing.assert_allclose(mean, model.predict(known), atol=0.5)
+    assert std.mean() > 1.3 * model.predict(known, return_std=True)[1].mean()
+
+
+def test_a_stream_of_many_levels_is_saved_and_merged():
+    frame, y = beside_many_levels(kind="year")
+    begun = quick().partial_fit(frame[:400], y[:400])
+    parts = [fork(begun) for _ in range(2)]
+    for k, part in enumerate(parts):
+        part.partial_fit(frame[400 + 500 * k : 900 + 500 * k], y[400 + 500 * k : 900 + 500 * k])
+    merged = pickle.loads(pickle.dumps(merge(parts)))
+    assert merged.score(frame, y) > 0.3
+    far = frame[:1].assign(x=1e6)
+    assert abs(merged.predict(far)[0]) < 100
 
 
 @pytest.mark.parametrize("kind", ["lognormal", "counts", "group"])
@@ -836,6 +909,32 @@ def test_one_wrong_reading_costs_a_stream_little(size, fitted):
 @pytest.mark.parametrize("size", [1, 5])
 def test_a_wrong_reading_among_the_first_rows_costs_a_stream_little(size, at):
     assert stream_errors(True, size, at=at) < 1.1 * stream_errors(False, size)
+
+
+@pytest.mark.parametrize(("n", "wrong"), [(10, [3]), (20, [3, 12])])
+def test_a_wrong_reading_in_a_fit_to_few_rows_costs_a_stream_little(n, wrong):
+    errors = []
+    for rows in ([], wrong):
+        X, y = data(800, 3, seed=9)
+        X[rows, 0] = -9999
+        model = quick(hidden_layer_sizes=(20,), early_stopping=False).fit(X[:n], y[:n])
+        for k in range(n, 400, 10):
+            model.partial_fit(X[k : k + 10], y[k : k + 10])
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
+    assert errors[1] < 1.3 * errors[0]
+
+
+@pytest.mark.parametrize("wrong", [[1, 5, 11], [2, 3, 4]])
+def test_three_wrong_readings_among_the_first_rows_cost_a_stream_little(wrong):
+    errors = []
+    for rows in ([], wrong):
+        X, y = data(800, 3, seed=9)
+        X[rows, 0] = -9999
+        model = quick(n_members=1)
+        for k in range(400):
+            model.partial_fit(X[k : k + 1], y[k : k + 1])
+        errors.append(np.sqrt(np.mean(np.square(model.predict(X[400:]) - y[400:]))))
+    assert errors[1] < 1.3 * errors[0]
 
 
 def test_wrong_readings_among_the_first_rows_meet_forks_merges_and_files():
@@ -963,6 +1062,23 @@ def test_importances_of_a_linear_function_are_its_coefficients_times_spreads():
     y = X @ [3.0, 1.0, 0.0] + 0.1 * rng.normal(size=2000)
     importances = TAGIRegressor((), random_state=0).fit(X, y).feature_importances_
     np.testing.assert_allclose(importances, [0.6, 0.4, 0], atol=0.06)
+
+
+@pytest.mark.parametrize("fitted", [0, 10])
+@pytest.mark.parametrize("size", [1, 20])
+@both
+def test_importances_of_a_stream_do_not_hang_on_its_first_rows(estimator, size, fitted):
+    X, y = data(300)
+    X[:20, 1] = 0
+    y = target(estimator, y + X[:, 1])
+    model = quick(estimator, hidden_layer_sizes=(), early_stopping=False)
+    if fitted:
+        model.fit(X[:fitted], y[:fitted])
+    first = {"classes": [0, 1]} if estimator is TAGIClassifier else {}
+    for k in range(fitted, 300, size):
+        model.partial_fit(X[k : k + size], y[k : k + size], **first)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert model.feature_importances_.argmax() == 1
 
 
 def test_recursive_elimination():

@@ -139,6 +139,11 @@ class Columns:
         """Columns that are numbers, and where their inputs stand."""
         return self._numbers, self._starts[self._numbers]
 
+    @property
+    def numbers_of_sparse(self) -> np.ndarray | None:
+        """Inputs that are numbers in the sparse rows of many levels; None for other rows."""
+        return self._starts[self._numbers] if self.makes_sparse else None
+
     # Encoding
 
     def encode(self, X: Any) -> Any:
@@ -191,7 +196,9 @@ class Columns:
         blocks = []
         for k, size in enumerate(self._sizes):
             if k in number:
-                blocks.append(sparse.csr_array(number[k][:, None].astype(dtype)))
+                # Zeros are stored: numbers are centred later, too.
+                column = number[k].astype(dtype), np.zeros_like(rows), np.append(rows, len(rows))
+                blocks.append(sparse.csr_array(column, shape=(len(rows), 1)))
                 continue
             place = place_of[k]
             entries = np.where(place < 0, np.nan, 1).astype(dtype)
@@ -267,20 +274,23 @@ class Columns:
         if not has_missing(X):
             return X
         if sparse.issparse(X):
-            return self.roughly_filled(X)
+            return self.roughly_filled(X, moments)
         X = X.copy()
         rows = np.flatnonzero(np.isnan(X).any(axis=1))
         X[rows] = self._complete(X[rows], moments, np.empty((0, len(self._numbers))))[0]
         return X
 
-    def roughly_filled(self, X: Any) -> Any:
-        """Return inputs in which what is not known has the mean of its column: quick."""
+    def roughly_filled(self, X: Any, moments: Any = None) -> Any:
+        """Return inputs in which what is not known has the mean of its column: quick.
+
+        For numbers beside many levels, running statistics have it.
+        """
         if not has_missing(X):
             return X
         X = X.copy()
         if sparse.issparse(X):
             gaps = np.isnan(X.data)
-            X.data[gaps] = self._usual[X.indices[gaps]]
+            X.data[gaps] = self._usual_so_far(moments)[X.indices[gaps]]
             return X
         return np.where(np.isnan(X), self._usual.astype(X.dtype), X)
 
@@ -291,6 +301,11 @@ class Columns:
         if not self.makes_sparse:
             usual[self._starts[self._numbers]] = self.mean[self._numbers]
         return usual
+
+    def _usual_so_far(self, moments: Any) -> np.ndarray:
+        # Beside many levels, statistics have the mean of what is left of numbers.
+        has_means = self.makes_sparse and moments is not None
+        return self._usual + moments.mean if has_means else self._usual
 
     def _complete(
         self, X: np.ndarray, moments: Any, nodes: np.ndarray
@@ -415,9 +430,9 @@ class Columns:
         """Yield the rows with what they may be in the place of gaps."""
         orders = orders_of_draws(len(self._categories))
         if sparse.issparse(X):
-            spread = self._sparse_spread(moments)
+            spread, usual = self._sparse_spread(moments), self._usual_so_far(moments)
             for normal, node in zip(normal_nodes(SPARSE_NODES), orders, strict=True):
-                yield self._with_values(X, spread, normal, levels, node)
+                yield self._with_values(X, usual, spread, normal, levels, node)
             return
         gaps = np.isnan(X)
         at = self._starts[self._numbers]
@@ -445,6 +460,7 @@ class Columns:
     def _with_values(
         self,
         X: Any,
+        usual: np.ndarray,
         spread: np.ndarray,
         normal: np.ndarray,
         levels: dict[int, np.ndarray],
@@ -459,7 +475,7 @@ class Columns:
                 X.data[gaps] = 1
         gaps = np.isnan(X.data)
         column = X.indices[gaps]
-        X.data[gaps] = self._usual[column] + spread[column] * normal[column % SPARSE_NODES]
+        X.data[gaps] = usual[column] + spread[column] * normal[column % SPARSE_NODES]
         X.has_sorted_indices = False
         X.sort_indices()
         return X
@@ -582,14 +598,14 @@ def fit_columns(
     columns.missing_columns = np.flatnonzero(partly)
     if not streamed:
         numbers = np.flatnonzero(is_number)
-        total = weight @ ~gaps[:, numbers]
-        with np.errstate(over="ignore"):
-            sums = weight @ np.where(gaps[:, numbers], 0, X[:, numbers].astype(np.float64))
-        columns.mean = np.zeros(X.shape[1])
-        columns.mean[numbers] = sums / np.where(total > 0, total, 1)
         if clips:
             columns.center, columns.width = _tails(X, weight, is_number)
         clipped = columns._clipped(X[:, numbers])
+        total = weight @ ~gaps[:, numbers]
+        with np.errstate(over="ignore"):
+            sums = weight @ np.where(gaps[:, numbers], 0, clipped.astype(np.float64))
+        columns.mean = np.zeros(X.shape[1])
+        columns.mean[numbers] = sums / np.where(total > 0, total, 1)
         columns.gaussian = fit_gaussian(clipped, weight)
     starts, n_encoded = columns._starts, columns.n_encoded
     columns.makes_sparse = columns.has_categories and n_encoded > MANY_COLUMNS

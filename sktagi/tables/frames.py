@@ -84,6 +84,8 @@ def read_columns(
         return None  # refused elsewhere, with the numbers of columns
     else:
         chosen = np.array([levels is not None for levels in schema.levels])
+    if type(X).__module__.partition(".")[0] == "dask":
+        raise ValueError("X is a frame of dask: use sktagi.dask.fit_shards, or X.compute().")
     columns = [
         _read(X, k, name, is_frame, None if chosen is None else bool(chosen[k]))
         for k, name in enumerate(names)
@@ -104,6 +106,8 @@ def _chosen(categorical_features: Any, names: list[str], given: Any) -> np.ndarr
     if categorical_features is None:
         return chosen
     asked = np.asarray(categorical_features)
+    if asked.dtype.kind == "U":  # numbers beside names stay numbers
+        asked = np.asarray(categorical_features, dtype=object)
     if asked.dtype == bool:
         if asked.shape != chosen.shape:
             raise ValueError(
@@ -120,7 +124,7 @@ def _chosen(categorical_features: Any, names: list[str], given: Any) -> np.ndarr
             if item not in names:
                 raise ValueError(f"categorical_features names {item!r}, which X does not have.")
             chosen[names.index(item)] = True
-        elif isinstance(item, int) and -len(names) <= item < len(names):
+        elif _is_integer(item) and -len(names) <= item < len(names):
             chosen[item] = True
         else:
             raise ValueError(
@@ -128,6 +132,10 @@ def _chosen(categorical_features: Any, names: list[str], given: Any) -> np.ndarr
                 f"columns (0 to {len(names) - 1}); got {item!r}."
             )
     return chosen
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_from_dtype(value: Any) -> bool:
@@ -158,7 +166,9 @@ def _read(X: Any, k: int, name: str, is_frame: bool, chosen: bool | None) -> _Co
     """Read a column; ``chosen`` says whether it is a category, None that its type does."""
     if is_frame:
         return (_read_polars if _is_polars(X) else _read_pandas)(X, k, name, chosen)
-    values = X[:, k].tolist()
+    column = X[:, k]
+    is_narrow = column.dtype.kind == "f" and column.dtype.itemsize < 8
+    values = list(column) if is_narrow else column.tolist()
     return _numbered(values, name) if chosen else _Column(_as_numbers(values, name))
 
 
@@ -167,14 +177,24 @@ def _read_pandas(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
     kind, text = getattr(series.dtype, "kind", "O"), str(series.dtype)
     if kind in "mM" or text.startswith("period"):
         raise ValueError(f"Column {name!r} of X holds dates or times ({text}). {_TO_NUMBERS}")
-    if text == "category":
+    if text == "category" and chosen is not False:
         codes = series.cat.codes.to_numpy()
-        levels = _texts(series.cat.categories.tolist(), name)
+        levels = _texts(_pandas_values(series.cat.categories), name)
         return _Column(np.where(codes < 0, np.nan, codes), levels, list(dict.fromkeys(levels)))
     if kind in "iufb" and not chosen:
         return _Column(series.to_numpy(dtype=np.float64, na_value=np.nan))
     is_text = text.startswith(("str", "string"))
-    return _read_values(series.tolist(), name, True if is_text and chosen is None else chosen)
+    return _read_values(
+        _pandas_values(series), name, True if is_text and chosen is None else chosen
+    )
+
+
+def _pandas_values(values: Any) -> list[Any]:
+    """Return the values of a series or an index; narrow floats keep their type."""
+    dtype = values.dtype
+    if getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8:
+        return list(values.to_numpy(dtype=f"f{dtype.itemsize}", na_value=np.nan))
+    return list(values.tolist())
 
 
 def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
@@ -187,7 +207,9 @@ def _read_polars(X: Any, k: int, name: str, chosen: bool | None) -> _Column:
     if (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)) and not chosen:
         return _Column(np.array(series.cast(pl.Float64).to_numpy(), dtype=np.float64))
     is_text = dtype in (pl.String, pl.Categorical, pl.Enum)
-    column = _read_values(series.to_list(), name, True if is_text and chosen is None else chosen)
+    is_narrow = dtype.is_float() and dtype != pl.Float64
+    values = list(series.to_numpy()) if is_narrow else series.to_list()
+    column = _read_values(values, name, True if is_text and chosen is None else chosen)
     if isinstance(dtype, pl.Enum):
         return column._replace(declared=_texts(dtype.categories.to_list(), name))
     return column
@@ -220,7 +242,7 @@ def _numbered(values: list[Any], name: str) -> _Column:
 def _as_numbers(values: Sequence[Any], name: str) -> np.ndarray:
     try:
         return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(
             f"Column {name!r} of X must be numbers: {error}. If it holds categories, name it in "
             "categorical_features."
@@ -257,7 +279,8 @@ def _level(value: Any) -> str:
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):
-        number = float(value)
+        # The shortest text tells 0.1 of single precision from its neighbours, and is 0.1.
+        number = float(str(value)) if isinstance(value, np.floating) else float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     return str(value)
 

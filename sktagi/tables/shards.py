@@ -1,9 +1,9 @@
 """The columns of a table whose rows are in several places.
 
 Each place tells what its rows hold: levels with their rows, what is missing, sums, ranges, and
-some rows. Counts, shares, means and ranges are then those of all rows. Quantiles, and what a
-missing value may be given the others of its row, are those of the rows that were told: of all, if
-there are not many.
+some rows. Counts, shares, means and ranges are then those of all rows. Quantiles, means of columns
+that are clipped, and what a missing value may be given the others of its row, are those of the rows
+that were told: of all, if there are not many.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def _with_counts(
     slots, slot_names, shares = map(list, zip(*fitted, strict=True))
     is_number = np.array([of_column is None for of_column in slots])
     has_mean = is_number & (not columns.is_sparse or n_missing.any())
+    mean = np.where(has_mean, sums / np.where(known > 0, known, 1), 0)
     partly = is_number & (missing > FEWEST_ROWS - 0.5) & (n_missing < n_rows)
     new = replace(
         columns,
@@ -200,7 +201,7 @@ def _with_counts(
         missing_columns=np.flatnonzero(partly),
         is_empty=is_number & (n_missing == n_rows),
         n_missing=missing,
-        mean=np.where(has_mean, sums / np.where(known > 0, known, 1), 0),
+        mean=np.where(columns.width > 0, columns.mean, mean),  # of values that are clipped
     )
     new.makes_sparse = new.has_categories and new.n_encoded > MANY_COLUMNS
     new.floor = np.full(new.n_encoded, RARE_SPREAD)

@@ -75,6 +75,64 @@ def test_columns_of_an_array_that_are_chosen():
     np.testing.assert_array_equal(numbers[:, 1], [1, 0, np.nan])
 
 
+@pytest.mark.parametrize("chosen", [["k", 1], [2, "x"], ["k", np.int64(1)]])
+def test_names_and_numbers_of_columns_may_be_mixed(chosen):
+    frame = pd.DataFrame({"k": [3, 1], "x": [0.5, 1.5], "z": [1, 2]})
+    _, schema = read(frame, chosen)
+    assert [levels is not None for levels in schema.levels] == [
+        "k" in chosen, True, 2 in chosen,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("chosen", [None, ["t"], [False, True]])
+def test_categories_that_are_not_chosen_are_numbers(chosen):
+    frame = pd.DataFrame({"v": pd.Categorical([20.0, 10.0, None, 20.0]), "t": list("abab")})
+    if chosen is None:
+        frame = frame.assign(t=1.0)
+    numbers, schema = read(frame, chosen)
+    np.testing.assert_array_equal(numbers[:, 0], [20, 10, np.nan, 20])
+    assert schema.levels[0] is None
+    with pytest.raises(ValueError, match="'v' of X must be numbers"):
+        read(frame.assign(v=pd.Categorical(["a", "b", "a", "b"])), chosen)
+
+
+@both
+def test_a_category_of_numbers_is_these_where_numbers_were_learned(estimator):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"v": rng.choice([10.0, 20.0, 30.0], 60), "x": rng.normal(size=60)})
+    y = (frame["v"] > 15).astype(int)
+    as_category = frame.astype({"v": "category"})
+    predicted = []
+    for X in (frame, as_category):
+        model = estimator((4,), n_members=1, max_iter=2, random_state=0).fit(frame, y)
+        model.partial_fit(X, y)
+        predicted += [model.predict(frame), model.predict(X)]
+    for one in predicted[1:]:
+        np.testing.assert_allclose(one, predicted[0])
+    with pytest.raises(ValueError, match="'v' of X must be numbers"):
+        model.predict(frame.assign(v=pd.Categorical(["a", "b"] * 30)))
+
+
+NARROW = {
+    "array": lambda x: x[:, None],
+    "pandas": lambda x: pd.DataFrame({"x0": x}),
+    "pandas nullable": lambda x: pd.DataFrame(
+        {"x0": pd.Series(x, dtype=str(x.dtype).capitalize())}
+    ),
+    "pandas category": lambda x: pd.DataFrame({"x0": pd.Categorical(pd.Series(x))}),
+    "polars": lambda x: pl.DataFrame({"x0": x}),
+}
+
+
+@pytest.mark.parametrize("make", NARROW.values(), ids=list(NARROW))
+def test_levels_of_single_and_of_double_precision_are_the_same(make):
+    x = np.array([0.1, 0.2, np.nan, 0.3, 1e20, 2.0])
+    _, schema = read(make(x), [0])
+    numbers, found = read(make(x.astype(np.float32)), [0])
+    np.testing.assert_array_equal(numbers, read(make(x), [0], schema)[0])
+    assert found.levels == schema.levels
+
+
 def test_levels_that_are_not_known():
     _, schema = read(pd.DataFrame({"k": ["a", "b"]}))
     numbers, _ = read(pd.DataFrame({"k": ["z", "b", None]}), schema=schema)
@@ -131,6 +189,7 @@ def test_dates_are_refused_with_what_to_do(estimator, X):
         (pd.DataFrame({"x": ["a", "b", "c"]}), None, "'x' of X must be numbers"),
         (pd.DataFrame({"x": [[1], [2], [3]]}), "from_dtype", "'x' of X holds a list"),
         (pd.DataFrame({"x": [object(), object(), 1]}), "from_dtype", "'x' of X holds a object"),
+        (pd.DataFrame({"x": [10**400, 1, None]}, dtype=object), None, "'x' of X must be numbers"),
         (np.array([["a"], ["b"], ["c"]]), "from_dtype", "name them in categorical_features"),
         ([["a", 1], ["b", 2], ["c", 3]], "from_dtype", "name them in categorical_features"),
     ],
@@ -139,6 +198,13 @@ def test_dates_are_refused_with_what_to_do(estimator, X):
 def test_what_cannot_be_read_is_refused(estimator, X, chosen, message):
     with pytest.raises(ValueError, match=message):
         estimator(categorical_features=chosen).fit(X, [0, 1, 0])
+
+
+def test_a_dask_frame_with_text_is_refused_with_what_to_do():
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"x": [1.0, 2, 3], "c": ["a", "b", "a"]})
+    with pytest.raises(ValueError, match=r"fit_shards.*compute"):
+        TAGIRegressor().fit(dataframe.from_pandas(frame, npartitions=1), [0, 1, 0])
 
 
 def test_names_of_columns_are_looked_at_before_what_they_hold():
