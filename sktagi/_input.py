@@ -147,17 +147,18 @@ def unknown_places(values: np.ndarray) -> np.ndarray:
 
 
 def refuse_unknown(y: Any, what: str) -> None:
-    """Refuse a y that has None for some rows, which NumPy would take for a label or NaN."""
+    """Refuse an object y that has None, or NaN, for some rows: NumPy may take it for a label."""
     if sparse.issparse(y):
         return
     values = np.asarray(y)
     if values.dtype.kind != "O" or (values.ndim > 1 and values.shape[-1] != 1):
         return
-    rows = np.flatnonzero(unknown_places(values))
+    is_nan = np.array([isinstance(v, float) and v != v for v in values.flat], dtype=bool)
+    rows = np.flatnonzero(unknown_places(values).reshape(-1) | is_nan)
     if len(rows):
         raise ValueError(
-            f"y has no value (None) in rows {_shown(rows)}: {what} must be known. Leave such rows "
-            "out."
+            f"y has no value ({values.flat[rows[0]]}) in rows {_shown(rows)}: {what} must be "
+            "known. Leave such rows out."
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from operator import is_
@@ -14,6 +16,8 @@ from .engine.activations import ACTIVATIONS
 __all__ = ["check_params", "hidden_sizes"]
 
 UNCHANGING = (str, int, float, tuple, np.number, np.bool_, type(None))
+
+MOST_JOBS = 10**6
 
 _right: dict[tuple[str, ...], tuple[Any, ...]] = {}  # by the names of the parameters
 
@@ -62,7 +66,7 @@ def _check_each(params: dict[str, Any]) -> None:
     if not (_is_str(params["max_iter"], "auto") or _is_int(params["max_iter"], 0)):
         _refuse("max_iter", params["max_iter"], "an integer >= 0 or 'auto'")
     n_jobs = params["n_jobs"]
-    if not (n_jobs is None or (_is_int(n_jobs, -(10**6)) and n_jobs != 0)):
+    if not (n_jobs is None or (_is_int(n_jobs, -MOST_JOBS, MOST_JOBS) and n_jobs != 0)):
         _refuse("n_jobs", n_jobs, "None or an integer that is not 0 (-1: all cores)")
     if not _is_int(params["n_iter_no_change"], 1):
         _refuse("n_iter_no_change", params["n_iter_no_change"], "an integer >= 1")
@@ -75,7 +79,7 @@ def _check_each(params: dict[str, Any]) -> None:
     if not (_is_positive(sigma_v) or (isinstance(sigma_v, str) and sigma_v in learned)):
         _refuse("sigma_v", sigma_v, "a positive number (1e-15 to 1e15), 'auto' or 'constant'")
     half_life = params["half_life"]
-    is_rows = _is_real(half_life) and half_life > 0
+    is_rows = _is_real(half_life) and float(half_life) > 0  # a Fraction may be smaller
     if not (half_life is None or _is_str(half_life, "auto") or is_rows):
         _refuse("half_life", half_life, "a positive number of rows, None or 'auto'")
     fraction = params["validation_fraction"]
@@ -132,8 +136,12 @@ def _is_str(value: Any, text: str) -> bool:
 
 
 def _is_real(value: Any) -> bool:
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return bool(is_number and abs(value) < np.inf)
+    """Tell whether this is a number that is finite as a float: integers may be too large."""
+    try:
+        is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+        return is_number and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _is_positive(value: Any) -> bool:
@@ -148,6 +156,6 @@ def _is_cv(value: Any) -> bool:
     return value is None or can_split or _is_int(value, 2)
 
 
-def _is_int(value: Any, lowest: int) -> bool:
+def _is_int(value: Any, lowest: int, highest: int = sys.maxsize) -> bool:
     is_int = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
-    return bool(is_int and value >= lowest)
+    return bool(is_int and lowest <= value <= highest)

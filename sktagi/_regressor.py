@@ -177,7 +177,7 @@ class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
         y. ``"log"`` is for positive targets. ``"power"`` is scikit-learn's PowerTransformer (Yeo
         and Johnson) of the standardised target, for skewed ones. Any other invertible transformer
         of scikit-learn may be given; it is cloned. What has to be fitted is fitted to the targets
-        of ``fit``, or of the first ``partial_fit``.
+        of ``fit``, or of the first ``partial_fit``; only ``"power"`` uses their weights.
 
     shuffle : bool, default=True
         Shuffle the rows in each epoch. ``partial_fit`` never does.
@@ -989,7 +989,7 @@ class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
             self.__dict__.pop("target_transformer_", None)
             if self.target_transform is not None:
                 self.target_transformer_, self._target_range = fit_transformer(
-                    self.target_transform, data.y
+                    self.target_transform, data.y, data.weight
                 )
         else:
             self._refuse_another_transform()

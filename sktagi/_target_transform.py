@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import joblib
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize_scalar
+from scipy.stats import yeojohnson
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
@@ -231,8 +233,13 @@ def apply(transformer: Any, method: str, values: np.ndarray, n_targets: int) -> 
 # Fitting, and what can be fitted
 
 
-def fit_transformer(target_transform: Any, y: np.ndarray) -> tuple[Any, np.ndarray | None]:
-    """Fit to targets (n, n_targets), NaN if not observed; return it and the range of its map."""
+def fit_transformer(
+    target_transform: Any, y: np.ndarray, weight: np.ndarray
+) -> tuple[Any, np.ndarray | None]:
+    """Fit to targets (n, n_targets), NaN if not observed; return it and the range of its map.
+
+    Only "power" uses the weights (n,) of the rows: hardly any transformer takes them.
+    """
     transformer = make_transformer(target_transform)
     if not is_stateless(transformer):
         for column in y.T:
@@ -251,6 +258,8 @@ def fit_transformer(target_transform: Any, y: np.ndarray) -> tuple[Any, np.ndarr
     if _is_log(transformer):
         return transformer, None
     if _is_power(transformer):
+        if np.ptp(weight) > 0:
+            _fit_power(transformer, y, weight)
         # Powers from 0 to 2 map all numbers onto all numbers: every prediction has an inverse.
         transformer[1].lambdas_ = np.clip(transformer[1].lambdas_, 0, 2)
         end = LARGEST * transformer[0].scale_
@@ -261,6 +270,29 @@ def fit_transformer(target_transform: Any, y: np.ndarray) -> tuple[Any, np.ndarr
     _check_increasing(transformer, filled, g)
     mapped = np.isfinite(g).all(axis=1)  # others are refused later, with the reason
     return transformer, usable_range(transformer, g[mapped] if mapped.any() else g)
+
+
+def _fit_power(transformer: Any, y: np.ndarray, weight: np.ndarray) -> None:
+    """Fit the map of `Power` to weighted targets: a weight of two is the target twice."""
+    scaled = transformer[0].fit(y, sample_weight=weight).transform(y)
+    known = ~np.isnan(scaled)
+    transformer[1].lambdas_ = np.array(
+        [_best_power(x[k], weight[k]) for x, k in zip(scaled.T, known.T, strict=True)]
+    )
+
+
+def _best_power(x: np.ndarray, weight: np.ndarray) -> float:
+    """Return the power from 0 to 2 that makes weighted targets (n,) most Gaussian."""
+    stretch = np.average(np.sign(x) * np.log1p(np.abs(x)), weights=weight)
+
+    def cost(power: float) -> float:
+        g = yeojohnson(x, power)
+        var = np.average(np.square(g - np.average(g, weights=weight)), weights=weight)
+        with np.errstate(divide="ignore"):  # one target has nearly all the weight
+            return float(0.5 * np.log(var) - power * stretch)
+
+    found = minimize_scalar(cost, bounds=(0, 2), method="bounded", options={"xatol": 1e-9})
+    return min((1.0, found.x, 0.0, 2.0), key=cost)
 
 
 def _check_increasing(transformer: Any, y: np.ndarray, g: np.ndarray) -> None:

@@ -143,3 +143,24 @@ def test_integers_as_sparse_rows_are_seen_in_pieces():
     model = TAGIRegressor(**AUTO, standardize=False).fit(counts, Y)
     found = model.predict(sparse.csc_matrix(counts))
     np.testing.assert_allclose(found, model.predict(counts), rtol=1e-10)
+
+
+def test_sparse_rows_are_seen_in_pieces_together_too():
+    counts = np.random.default_rng(0).poisson(2, size=(60, 2))
+    model = TAGIRegressor(**{**AUTO, "max_iter": 0}, standardize=False).fit(counts, Y)
+    assert model.kinds_["pieces"]
+    rows = sparse.csc_matrix(counts)
+    covs = [model.predict(x, return_cov=True)[1] for x in (rows, counts)]
+    np.testing.assert_allclose(covs[0], covs[1], rtol=1e-10)
+    draws = [model.sample_functions(2, random_state=0)(x) for x in (rows, counts)]
+    np.testing.assert_allclose(draws[0], draws[1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e19, 1e25, 1e37])
+@pytest.mark.parametrize("n", [4, 60])
+def test_scores_are_finite_where_the_numbers_of_some_networks_overflow(scale, n):
+    """Without units, in single precision: networks that see pieces of the inputs still learn."""
+    rows = (X[:n] * scale).astype(np.float32)
+    model = TAGIRegressor(**{**AUTO, "standardize": False}).fit(rows, Y[:n])
+    assert np.isfinite(model.train_scores_).all()
+    assert np.isfinite(model.validation_scores_).all()

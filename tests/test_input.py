@@ -1,6 +1,7 @@
 """What goes in: refusals that name the culprit, nothing lost on failure, containers and dtypes."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -794,3 +795,12 @@ def test_a_class_that_is_none_is_refused_and_its_row_is_named(form):
         model.partial_fit(X, form(LABELS_NONE), classes=["a", "b"])
     with pytest.raises(ValueError, match="classes must not contain None"):
         model.partial_fit(X, ["a"] * len(X), classes=["a", None])
+
+
+@pytest.mark.parametrize("form", [lambda y: np.array(y, dtype=object), pd.Categorical])
+def test_a_class_that_is_nan_is_refused_and_its_row_is_named(form):
+    labels = form([np.nan if label is None else label for label in LABELS_NONE])
+    model = TAGIClassifier((3,), n_members=1, max_iter=1)
+    for learn in (model.fit, partial(model.partial_fit, classes=["a", "b"])):
+        with pytest.raises(ValueError, match=r"y has no value \(nan\) in rows 2, 5.*: a class"):
+            learn(X, pd.Series(labels))

@@ -93,6 +93,20 @@ def test_units_that_can_be_read_only_once_are_refused():
     assert_refused(TAGIRegressor(hidden_layer_sizes=map(int, [5])), "hidden_layer_sizes")
 
 
+HUGE = 10**400
+BEYOND_FLOATS = [
+    {"max_iter": HUGE}, {"n_members": HUGE}, {"batch_size": HUGE}, {"n_iter_no_change": HUGE},
+    {"hidden_layer_sizes": HUGE}, {"half_life": HUGE}, {"tol": HUGE}, {"n_jobs": HUGE},
+    {"half_life": Fraction(HUGE, 3)}, {"half_life": Fraction(1, HUGE)}, {"n_jobs": 10**12},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("params", BEYOND_FLOATS, ids=lambda p: next(iter(p)))
+def test_numbers_beyond_those_of_the_machine_are_refused(params):
+    with pytest.raises(ValueError, match=rf"\b{next(iter(params))}\b"):
+        TAGIRegressor(**params).fit(X, Y)
+
+
 @pytest.mark.parametrize("half_life", [Fraction(7, 2), np.float32(3.5), 3.5])
 def test_every_kind_of_number_is_a_half_life(half_life):
     params = {"hidden_layer_sizes": (3,), "max_iter": 2, "n_members": 1, "random_state": 0}

@@ -142,6 +142,36 @@ def test_a_row_of_weight_two_is_the_row_twice_also_where_rows_are_held_out(
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("skewed", [lambda y: y, lambda y: np.exp(0.3 * y), lambda y: -np.exp(y)])
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_powers_of_targets_are_found_with_weights(skewed, learn):
+    """Those of scikit-learn for copies of the rows."""
+    X, y, counts, copies = with_counts(110, 0, 3)
+    y = np.column_stack([skewed(y), y])
+    y[5:40:3, 1] = np.nan  # not observed
+    params = {**SMALL, "hidden_layer_sizes": (5,), "target_transform": "power"}
+    weighted, repeated = TAGIRegressor(**params), TAGIRegressor(**params)
+    getattr(weighted, learn)(X, y, sample_weight=counts)
+    getattr(repeated, learn)(X[copies], y[copies])
+    mine, theirs = (m.target_transformer_[1].lambdas_ for m in (weighted, repeated))
+    np.testing.assert_allclose(mine, theirs, atol=1e-6)
+    found, expected = (m.predict(X, return_std=True) for m in (weighted, repeated))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-40, 1e40, 1e150])
+def test_powers_of_targets_with_weights_of_any_size_are_sound(size):
+    X, y = make_data(60)
+    for weight in absurd_weights(size):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            model = quick(target_transform="power").fit(X, y, sample_weight=weight)
+            mean, std = model.predict(X, return_std=True)
+        assert np.isfinite(mean).all()
+        assert (std > 0).all()
+        assert np.isfinite(std).all()
+
+
 def rows_of(model, X, y, weight=None):
     return model._validate_rows(X, y, weight, None, None, first=True)
 

@@ -31,7 +31,12 @@ class Pressed(NamedTuple):
     """What came of a call with Ctrl-C in it."""
 
     raised: bool
-    told: bool  # by a warning
+    warned: list[str]
+
+    @property
+    def told(self) -> bool:
+        """Whether a warning says so."""
+        return any("interrupted" in text for text in self.warned)
 
 
 def press(call: Callable[[], Any], seconds: float, again: float = 0.0) -> Pressed:
@@ -52,7 +57,7 @@ def press(call: Callable[[], Any], seconds: float, again: float = 0.0) -> Presse
             raised = True
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     require(blas_threads() == before, "BLAS threads are not as before")
-    return Pressed(raised, any("interrupted" in str(one.message) for one in caught))
+    return Pressed(raised, [str(one.message) for one in caught])
 
 
 def seconds_of(call: Callable[[], Any]) -> float:
@@ -154,11 +159,13 @@ def in_a_search(rng: Rng) -> Iterator[str]:
                 continue
             scores, expected = (a.cv_results_["mean_test_score"] for a in (search, undisturbed))
             check_sound(search.best_estimator_, X, y)
+            seen = f"{scores}, not {expected}; {pressed.warned}"
             if not pressed.told:
-                require(np.array_equal(scores, expected), "other scores, without a warning")
+                same = np.array_equal(scores, expected)
+                require(same, f"other scores, and no word of an interrupt: {seen}")
                 yield AS_IF_NOTHING
                 continue
-            require(bool(np.isfinite(scores).all()), "a score is not finite")
+            require(bool(np.isfinite(scores).all()), f"a score is not finite: {seen}")
             yield BEST_SO_FAR
 
 

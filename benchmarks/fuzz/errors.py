@@ -93,6 +93,9 @@ def _wrong_rows(case: Case) -> None:
         if state(model) != before:
             raise Broken(f"estimator: an error has changed it: {error}") from error
     else:
+        is_nothing = what == "all weights are zero" and method == "partial_fit"
+        if is_nothing and state(model) == before:  # as doc/streams.md says
+            return
         raise Broken(f"{what}: accepted by {method}")
 
 

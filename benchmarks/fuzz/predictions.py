@@ -37,6 +37,7 @@ def _sound(case: Case) -> None:
         is_positive(getattr(model, name), name)
     is_positive(model.sigma_v_, "sigma_v_")
     is_finite(model.train_scores_, "train_scores_")
+    is_finite(model.validation_scores_ or [], "validation_scores_")
     for X, errors in ((test.X, {}), (test.X, test.errors), (take(rows.X, slice(3)), {})):
         found = predicted(model, X, errors)
         if hasattr(model, "classes_"):
@@ -51,9 +52,20 @@ def _sound(case: Case) -> None:
         is_finite(model.sample_y(X, 3), "sample_y")
         is_finite(model.predict_interval(X, 0.999), "interval")
         is_positive(model.predict_noise_std(X), "noise std")
+        if not model._transforms:
+            _sound_covariances(model.predict(X, return_cov=True, **errors)[1], found["std"])
     log_lik = model.log_likelihood(test.X, test.y) if is_known(test.y) else 0.0
     if np.isnan(log_lik) or log_lik == np.inf:
         raise Broken(f"log_likelihood: {log_lik}")
+
+
+def _sound_covariances(cov: np.ndarray, std: np.ndarray) -> None:
+    variance = np.einsum("ii...->i...", cov)
+    is_positive(variance, "covariance")
+    limits = np.finfo(std.dtype)  # of standard deviations, not of variances
+    expected = np.sqrt(variance).clip(limits.tiny, limits.max)
+    if (np.abs(std.astype(np.float64) / expected - 1) > 1e-3).any():
+        raise Broken("covariance: its diagonal is not the square of std")
 
 
 def _sound_classes(model: Any, X: Any, found: Arrays) -> None:

@@ -185,14 +185,16 @@ def _folds(held: HeldOut) -> np.ndarray:
     """Return the member of a noise network that holds each row out.
 
     Rows that were held out together are so again. If there are few such sets, folds are made by
-    chance, that is by the order along a random direction; copies of a row and rows of a group have
-    the same.
+    chance, that is by the order along a random direction, and of the errors of rows with equal
+    inputs; copies of a row and rows of a group have the same.
     """
     if held.n_splits >= N_FOLDS - 1:
         return np.maximum(held.holder - 1, 0) % N_FOLDS  # the first two hold out the same
     direction = np.random.default_rng(0).standard_normal(held.x.shape[1])
     _, first, group = np.unique(held.keys, return_index=True, return_inverse=True)
-    order = np.argsort((held.x @ direction)[first].astype(np.float32), kind="stable")
+    along = (held.x @ direction)[first]
+    with np.errstate(over="ignore"):  # in single precision: rounding of the last digits is no order
+        order = np.lexsort([a.astype(np.float32) for a in (*held.error[:, first], along)])
     rank = np.empty(len(first), dtype=int)
     rank[order] = np.arange(len(first))
     return rank[group] % N_FOLDS

@@ -91,12 +91,16 @@ class Pieces:
         return out
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Return derivatives (n, n_inputs, n_encoded): one piece of an input rises at a time."""
+        """Return derivatives (n, n_inputs, n_encoded): one piece of an input rises at a time.
+
+        At a cut, that is the mean of both sides: rounding must not choose one.
+        """
         rise = (x[:, self.column] - self.center) * self.slope
-        inside = (rise > self.lowest) & (rise <= self.highest)
+        step = np.sqrt(np.finfo(x.dtype).eps)
+        sides = [(self.lowest < at) & (at <= self.highest) for at in (rise - step, rise + step)]
         result = np.zeros((len(x), self.n_inputs, self.n_encoded), x.dtype)
         pieces = np.arange(self.n_encoded)
-        result[:, self.column, pieces] = np.where(inside, self.slope, 0)
+        result[:, self.column, pieces] = self.slope * np.mean(sides, axis=0)
         return result
 
     def rescaled(self, change: Change) -> Pieces:

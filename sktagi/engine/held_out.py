@@ -130,7 +130,8 @@ def predict_held_out(
     )
     if held.errors is not None:  # of copies, too, they may differ
         return found
-    holders = np.unique(holds[:, 0], axis=1, return_inverse=True)[1].reshape(-1)
+    # By keys: np.unique(axis=1) compares structured arrays, where NumPy makes Ctrl-C a TypeError.
+    holders = np.unique(row_keys(holds[:, 0].T), return_inverse=True)[1]
     for same in (holders,) if groups is None else (holders, keys):
         copies = join_keys(copies, same)
     return _joined_copies(found, copies)

@@ -27,7 +27,7 @@ from . import full
 from .activations import Activation
 from .passes import forward
 from .posterior import FullLayer, Layer, Network
-from .sparse import by_input, product, squared
+from .sparse import by_input, product, squared, to_dense
 
 __all__ = ["LinearLayer", "Linearised", "draw_changes", "encoded", "linearise", "root_of"]
 
@@ -165,13 +165,13 @@ def linearise(net: Network, x: Any) -> list[Linearised]:
 
 
 def encoded(net: Network, x: Any) -> Any:
-    """Return what the first layer sees of rows x (rows, n_inputs + 1)."""
-    return x if net.encoding is None else net.encoding(x)
+    """Return what the first layer sees of rows x (rows, n_inputs + 1), dense or sparse."""
+    return x if net.encoding is None else net.encoding(to_dense(x))
 
 
 def _full(layers: Sequence[FullLayer], member: int, activation: Activation, x: Any) -> Linearised:
     posterior = full.posterior(layers, member)
-    x = x.toarray() if sparse.issparse(x) else x
+    x = to_dense(x)
     mu_z, cov_z, tape = full.forward(posterior, activation, x)
     found = [
         LinearLayer(

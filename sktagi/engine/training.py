@@ -255,13 +255,18 @@ def _record(
         number = history.n_iter - before
         best = runs[0]
         if best.holds_out:
-            best = max(runs, key=lambda run: run.validation_score(number))
+            best = max(runs, key=lambda run: _or_worst(run.validation_score(number)))
             history.validation_scores.append(best.validation_score(number))
             history.best_iter = _best_epochs(runs)
         history.train_scores.append(best.train_score(number))
         if on_epoch is not None and on_epoch(history):
             return True
     return False
+
+
+def _or_worst(score: float) -> float:
+    """Return a score that can be compared: that of numbers that overflowed is NaN."""
+    return score if np.isfinite(score) else -np.inf
 
 
 def _best_epochs(runs: Sequence[Run]) -> np.ndarray:

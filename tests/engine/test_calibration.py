@@ -632,6 +632,16 @@ def test_few_sets_held_out_leave_the_folds_of_the_noise_network_to_chance(member
     np.testing.assert_array_equal(folds_of(held.take(order)), fold[order])
 
 
+def test_folds_of_rows_with_equal_inputs_do_not_depend_on_rounding():
+    held = held_out_rows(2)
+    rng = np.random.default_rng(4)
+    held = held._replace(x=held.x[np.arange(300) // 10 * 10], error=rng.normal(size=(1, 300)))
+    nearly = held._replace(x=held.x * (1 + 1e-15), error=held.error * (1 - 1e-15))
+    for other in (held, nearly):  # the keys of rows that are not equal are as by chance
+        keys = rng.permutation(300).astype(np.uint64)
+        np.testing.assert_array_equal(folds_of(other._replace(keys=keys)), folds_of(held))
+
+
 def test_copies_of_a_row_and_rows_of_a_group_are_in_one_fold_of_the_noise_network():
     held = held_out_rows(2)
     copies = held.take(np.repeat(np.arange(300), 2))

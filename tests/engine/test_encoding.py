@@ -209,6 +209,16 @@ def test_derivatives_are_those_of_finite_differences(find):
         np.testing.assert_allclose(slope, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_derivatives_at_a_cut_are_the_mean_of_both_sides_whatever_rounding_does(dtype):
+    x = with_ones(np.random.default_rng(0).integers(0, 9, size=(60, 1)) / 7).astype(dtype)
+    pieces = find_pieces(x, np.ones(60))
+    at, below, above = (x * dtype(1 + k * np.finfo(dtype).eps) for k in (0, -4, 4))
+    sides = [pieces.jacobian(x + np.array([d, 0], dtype)) for d in (-0.05, 0.05)]
+    for found in (at, below, above):
+        np.testing.assert_allclose(pieces.jacobian(found), np.mean(sides, axis=0), rtol=1e-6)
+
+
 @each
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_precision_of_the_inputs_stays(find, dtype):

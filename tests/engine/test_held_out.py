@@ -1,5 +1,7 @@
 """Rows that members hold out: errors, spreads and what members disagree on at new rows."""
 
+import sys
+
 import numpy as np
 import pytest
 from helpers import make_network, make_rows
@@ -434,3 +436,39 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     for mine, theirs in zip(in_blocks, whole, strict=True):
         if mine is not None:
             np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------- interrupts
+
+
+def interrupted_in_call(number, call):
+    """Raise KeyboardInterrupt as the Python function of a number begins, if there are so many."""
+    calls = 0
+
+    def trace(frame, event, arg):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+
+
+def test_ctrl_c_in_any_call_is_no_other_error():
+    """NumPy runs Python code to compare structured arrays, whose errors all become a TypeError."""
+    net, data, validation = made()
+    for number in range(1, 10**4):
+        try:
+            interrupted_in_call(
+                number, lambda: predict_held_out(net, data, validation, SOME_TEMPERATURES)
+            )
+        except KeyboardInterrupt:
+            continue
+        break
+    assert number > 50
