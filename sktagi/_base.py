@@ -260,14 +260,14 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
                 self._begin(net, self._empty_scaling(data), 0)
                 self._drift = Drift()
                 self._set_history(History())
-                learned = self._see_stream(data, first)
+                learned, y_after = self._see_stream(data, first)
                 self._warn_of_rounding(None, stacklevel=4)
                 self._keep_some_rows(data)
             else:
                 net = self._net.copy()
                 self._apply_settings(net, data.X.shape[1])
                 before = self._scaling
-                learned = self._see_stream(data, first)
+                learned, y_after = self._see_stream(data, first)
                 self._warn_of_rounding(before, stacklevel=4)
                 before.carry_over(net, self._scaling)
                 self._keep_more_rows(data)
@@ -277,7 +277,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             settings = self._stream_settings(net, len(data.weight))
             with threads_for_layers(_all_layers(net), settings[0].batch_size):
                 y_before = None if first else before.y
-                net, log_lik = self._learn_stream(net, learned, settings, y_before)
+                net, log_lik = self._learn_stream(net, learned, settings, y_before, y_after)
             log_lik += self._mean_log_slope(data)
             if self._scaling.targets_have_units:
                 self._prequential = self._prequential.updated(log_lik, float(data.weight.sum()))

@@ -45,7 +45,7 @@ FEW_ROWS = 10.0  # of which errors tell roughly what is usual
 class Jump(NamedTuple):
     """What has jumped, and how the targets are since then; each (n_outputs,)."""
 
-    start: int  # number of the row from which on it is known
+    start: int  # number of the first row of the call that is learned after it
     long: np.ndarray  # whether anything has changed
     level: np.ndarray  # whether the level has changed
     unit: np.ndarray  # whether the unit has changed
@@ -75,7 +75,7 @@ class NewRows(NamedTuple):
             first, is_new = first[once], is_new[once]
         return Batch(
             self.y[:, first], self.error[:, first], self.far[:, first],
-            weight, is_new,
+            weight, is_new, first,
         )  # fmt: skip
 
 
@@ -87,6 +87,16 @@ class Batch(NamedTuple):
     far: np.ndarray
     weight: np.ndarray  # (rows,), with that of copies
     is_new: np.ndarray  # (rows,): whether there is no copy in an earlier batch
+    number: np.ndarray  # (rows,): of the row in the call
+
+    def since_jump(self) -> np.ndarray:
+        """Tell which rows (n_outputs, rows) may have come after a jump: from one on up to the last.
+
+        That is where surprising rows outweigh the others by most.
+        """
+        sign = np.where(np.isnan(self.y), 0, np.where(self.far, 1, -1))
+        excess = np.cumsum((sign * self.weight)[:, ::-1], axis=1)[:, ::-1]
+        return np.arange(len(self.weight)) >= excess.argmax(axis=1)[:, None]
 
 
 class Run(NamedTuple):
@@ -149,8 +159,9 @@ class Run(NamedTuple):
         run = self if self.n_rows.any() else self._replace(before=y_moments)
         for start in range(0, rows.y.shape[1], size):
             batch = rows.batch(slice(start, start + size))
-            run, grown = run._and_batch(batch)._with_recent(batch)
-            jump = run._jump(start, grown, y_moments)
+            run, begin = run._and_batch(batch)
+            run, grown = run._with_recent(batch)
+            jump = run._jump(begin, grown, y_moments)
             if jump is not None:
                 run = run._ended(jump.long)
                 before = run.before if run.n_rows.any() else None
@@ -171,13 +182,21 @@ class Run(NamedTuple):
             deviation=deviation,
         )  # fmt: skip
 
-    def _and_batch(self, rows: Batch) -> Self:
+    def _and_batch(self, rows: Batch) -> tuple[Self, np.ndarray]:
+        """Return the run after a batch, and the row (n_outputs,) with which it begins in there.
+
+        A run may begin within a batch: rows from before a jump would tell nothing of it.
+        """
         observed = ~np.isnan(rows.y)
         weight = np.where(observed, rows.weight, 0)
         total = weight.sum(axis=1)
         of_far = np.where(rows.far, weight, 0).sum(axis=1)
         lasts = (of_far > 0) & (of_far > RARE * total)
         run = self._ended((total > 0) & ~lasts)
+        observed &= rows.since_jump() | (run.n_rows > 0)[:, None]
+        begin = np.where(lasts, rows.number[observed.argmax(axis=1)], rows.number[0])
+        weight = np.where(observed, rows.weight, 0)
+        total = weight.sum(axis=1)
         n_rows = run.n_rows + np.where(lasts, np.sum(observed & rows.is_new, axis=1), 0)
         added = np.where(lasts, total, 0)
         all_rows = run.weight + added
@@ -193,10 +212,11 @@ class Run(NamedTuple):
             between = np.square(new - mean) * run.weight * share
             parts += [mean + share * (new - mean), deviation + np.where(lasts, within + between, 0)]
         error, error_deviation, mean, deviation = parts
-        return run._replace(
+        run = run._replace(
             n_rows=n_rows, weight=all_rows, error=error, error_deviation=error_deviation, mean=mean,
             deviation=deviation,
         )  # fmt: skip
+        return run, begin
 
     def _with_recent(self, rows: Batch) -> tuple[Self, np.ndarray]:
         """Return the run that knows the last errors, and the noise (n_outputs,) if it has grown.
@@ -217,7 +237,7 @@ class Run(NamedTuple):
                     grown[k] = np.median(np.abs(last))
         return self._replace(recent=recent), grown
 
-    def _jump(self, start: int, grown: np.ndarray, y_moments: Moments) -> Jump | None:
+    def _jump(self, begin: np.ndarray, grown: np.ndarray, y_moments: Moments) -> Jump | None:
         lasts = self.n_rows >= LASTING
         # Targets so far off may have another unit: a longer run will tell.
         noise = ~lasts & (grown > 0) & ~y_moments.is_exceeded(grown, WIDER)
@@ -240,7 +260,8 @@ class Run(NamedTuple):
         if not changed.any():
             return None
         return Jump(
-            start, changed, level, unit, self.error, error_var, noise, moments, before
+            int(begin[changed].min()), changed, level, unit, self.error, error_var, noise, moments,
+            before,
         )  # fmt: skip
 
 
@@ -255,7 +276,7 @@ def jumped(
     moves = jump.level | jump.unit
     start = scaling.y.mixed(jump.before, moves) if in_units else scaling.y
     back = scaling._replace(y=start)
-    scaling.carry_over(net, back)
+    scaling.carry_over(net, back, back=True)
     weight = np.maximum(jump.moments.weight, TINY)
     error_var = jump.error_var / np.square(start.scale)
     for network in net.networks:

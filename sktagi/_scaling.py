@@ -28,6 +28,7 @@ BLOCK_ROWS = 4096
 FAR = 10.0
 RARE = 0.5
 LASTING = 5  # as many in a row, where they are counted: it has grown, too
+GROWN = 1.5  # times the spread: new rows have made it larger at once
 FARTHEST = 1e6  # times the spread: what is beyond is learned as if it were there
 LARGEST = 1e150  # number whose square is one, too
 
@@ -127,7 +128,9 @@ class Moments:
     def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
         """Join new rows of weight ``added``, maybe one number for all columns."""
         new = self._joined(added, mean, deviation, added)
-        starts = self.is_constant | (new._spread > self._reach)
+        starts = self.is_constant
+        if not self.streamed:  # those of a stream are bounded, and jumps are found
+            starts = starts | (new._spread > self._reach)
         new.since = np.where(starts, added, new.since)
         return new
 
@@ -232,6 +235,11 @@ class Moments:
         own = np.where(self.is_constant, 0, self.scale)
         return (self.weight > 0) & (spread > factor * own)
 
+    def is_outgrown(self, new: Moments) -> np.ndarray:
+        """Tell which columns have a spread that new rows have made larger at once."""
+        grown = (new._spread > GROWN * self._spread) & (new._spread < FARTHEST * self._spread)
+        return self._is_settled & grown
+
     @lazy
     def _reach(self) -> np.ndarray:
         # What n rows have taught says nothing beyond sqrt(n) times their spread.
@@ -241,17 +249,25 @@ class Moments:
     def _is_settled(self) -> np.ndarray:
         return (self.since >= SETTLED_ROWS) > self.is_constant
 
-    def change_to(self, new: Moments) -> Change:
+    def change_to(self, new: Moments, *, back: bool = False) -> Change:
         """Return the change from the units of these statistics to those of ``new``.
 
         None for a column whose old units are a guess of a few rows, were outgrown at once, or were
         those of a wrong reading that is taken back: what was learned in them says nothing about the
-        new ones, and the prior is the same in any.
+        new ones, and the prior is the same in any. Targets of a stream outgrow no units: whether
+        they have jumped is told by the errors of what was learned. ``back``: to the units before
+        these, which were changed so far.
         """
         ratio = new.scale / self.scale
         shift = (new.mean - self.mean) / self.scale
-        # The deviation of more rows is never less: only what is taken back shrinks a spread so.
-        settled = self._is_settled & (new._spread <= self._reach) & (self._spread <= new._reach)
+        settled = self._is_settled
+        if back:
+            settled = settled & new._is_settled
+        else:
+            # The deviation of more rows is never less: only what is taken back shrinks a spread so.
+            settled = settled & (self._spread <= new._reach)
+            if not new.streamed:
+                settled &= new._spread <= self._reach
         if not new._all_vary:
             settled &= ~new.is_constant
         if np.count_nonzero(settled) < len(settled):
@@ -465,8 +481,11 @@ class Scaling(NamedTuple):
             mean = np.where(self.y.is_constant[:, None], 0, mean)
         return mean * scale + self.y.mean[:, None], var * np.square(scale)
 
-    def carry_over(self, net: Network | Mixture, new: Scaling) -> None:
-        """Let a network of this scaling say the same with a ``new`` one, in place."""
+    def carry_over(self, net: Network | Mixture, new: Scaling, *, back: bool = False) -> None:
+        """Let a network of this scaling say the same with a ``new`` one, in place.
+
+        ``back``: with one of before.
+        """
         change = self.x.change_to(new.x)
         if not change.is_none:
             net.rescale_inputs(change)
@@ -474,7 +493,7 @@ class Scaling(NamedTuple):
                 net.noise_net = net.noise_net.rescaled(change)
         if self.y is None or new.y is None:
             return
-        change = self.y.change_to(new.y)
+        change = self.y.change_to(new.y, back=back)
         if change.is_none:
             return
         for network in net.networks:

@@ -51,16 +51,20 @@ class StreamMixin(FittedAttributes):
     _filled: Callable[..., Any]
     _model_in_units: Callable[..., ObservationModel]
 
-    def _see_stream(self, data: RawRows, first: bool) -> RawRows:
+    def _see_stream(self, data: RawRows, first: bool) -> tuple[RawRows, Moments | None]:
         """Count new rows, and take them into the statistics, without outliers.
 
         Returns the rows as they are learned. An outlier that made the units of the target larger
         would make the prior wider, and so everyone's std, though it is hardly learned itself; one
         that made those of a feature larger would make all its other values alike.
+
+        Nothing would surprise in units of targets that have jumped. If these rows are far beyond
+        earlier ones, they are learned in the units so far, and the statistics of the targets that
+        hold afterwards are returned, too; else None.
         """
         if not self.standardize:
             self._see(data)
-            return data
+            return data, None
         self._scaling = self._scaling.of_stream()
         y_moments, typical = self._scaling.y, data
         rows = DistinctRows(data.X, data.y, data.weight)
@@ -68,7 +72,7 @@ class StreamMixin(FittedAttributes):
             typical = data._replace(X=self._without_wrong_readings(data, rows, first))
         if y_moments is None:
             self._see(typical)
-            return data
+            return data, None
         if first:
             gross = gross_outliers(self._table.roughly_filled(data.X), data.y, data.weight)
             y = np.where(gross, np.nan, data.y) if gross.any() else data.y
@@ -82,8 +86,14 @@ class StreamMixin(FittedAttributes):
                 self._scaling = self._scaling._replace(y=begun.moments)
                 y = begun.typical
         self._see(typical._replace(y=y))
-        assert self._scaling.y is not None
-        return data._replace(y=self._scaling.y.bounded(data.y))
+        y_after = self._scaling.y
+        assert y_after is not None
+        data = data._replace(y=y_after.bounded(data.y))
+        grown = y_moments.is_outgrown(y_after)
+        if not np.count_nonzero(grown):
+            return data, None
+        self._scaling = self._scaling._replace(y=y_after.mixed(y_moments, grown))
+        return data, y_after
 
     def _keep_first_rows(self, data: RawRows) -> None:
         """Keep the features of a fit to few rows, which have not told all wrong readings."""
@@ -133,19 +143,38 @@ class StreamMixin(FittedAttributes):
         data: RawRows,
         settings: list[Settings],
         y_before: Moments | None,
+        y_after: Moments | None,
     ) -> tuple[Network | Mixture, float]:
         """Let a network learn rows, in place; returns it, and how well it had predicted them.
 
         If targets have jumped, it is another one, which has learned the rows since then anew.
-        ``y_before`` are the statistics of the targets before these rows.
+        ``y_before`` are the statistics of the targets before these rows, ``y_after`` those that
+        hold afterwards; None: they hold already.
         """
+        net, log_lik, jump = self._learn_and_jump(net, data, settings, y_before)
+        if y_after is not None:
+            if jump is not None:
+                assert self._scaling.y is not None
+                y_after = y_after.mixed(self._scaling.y, jump.level | jump.unit)
+            before, self._scaling = self._scaling, self._scaling._replace(y=y_after)
+            before.carry_over(net, self._scaling)
+            net.outputs = self._model_in_units(net.outputs, streamed=True)
+        return net, log_lik
+
+    def _learn_and_jump(
+        self,
+        net: Network | Mixture,
+        data: RawRows,
+        settings: list[Settings],
+        y_before: Moments | None,
+    ) -> tuple[Network | Mixture, float, Jump | None]:
         new = DistinctRows(data.X, data.y, data.weight)
         if self._noise_is_given and self._run is None and len(new) == 1:
             self._run = Run.empty(self._n_targets)
         net.outputs = self._model_in_units(net.outputs, streamed=True)
         rows = self._beside_gaps(self._prepare(data, net.dtype), net, data.X)
         if not self._scales_targets:
-            return net, self._learn_rows(net, rows, data, settings, Seen())
+            return net, self._learn_rows(net, rows, data, settings, Seen()), None
         run = self._run or Run.empty(self._n_targets)
         before = net.copy() if run.may_last(len(data.weight)) else None
         seen = Seen()
@@ -155,7 +184,7 @@ class StreamMixin(FittedAttributes):
         run, jump = self._run_after(run, data, new, seen, settings[0].batch_size, y_before)
         self._run = None if run.is_over and not self._noise_is_given else run
         if jump is None or before is None:
-            return net, log_lik
+            return net, log_lik, None
         start = np.arange(jump.start)
         if jump.start:
             learn_stream(before, rows.take(start), settings)
@@ -168,7 +197,7 @@ class StreamMixin(FittedAttributes):
         rows = self._beside_gaps(self._prepare(data, net.dtype), before, data.X)
         learn_stream(before, rows, settings)
         self._drift = self._drift.after_jump()
-        return before, log_lik
+        return before, log_lik, jump
 
     def _learn_rows(
         self,

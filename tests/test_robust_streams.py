@@ -145,6 +145,28 @@ def test_a_level_that_jumps_within_a_chunk_or_before_it_is_followed(size):
     assert model._scaling.y.mean == pytest.approx(30, abs=4)
 
 
+@pytest.mark.parametrize(("standardize", "sigma_v"), [(True, "auto"), (False, "auto"), (True, 0.3)])
+@pytest.mark.parametrize(
+    ("before", "chunk", "size"),
+    [
+        (60, 50, 30.0),
+        (310, 50, 30.0),
+        (340, 50, 30.0),
+        (100, 5, 1e3),
+        (307, 10, 1e4),
+        (300, 25, 1e6),
+    ],
+)
+def test_a_level_that_jumps_within_calls_is_followed_by_the_next_but_one(
+    before, chunk, size, standardize, sigma_v
+):
+    X, clean, noise = linear(0, before + 200)
+    clean[before:] += size
+    mean, std, _ = streamed(X, clean + noise, chunk, standardize=standardize, sigma_v=sigma_v)
+    assert rms((mean - clean)[before + 2 * chunk :]) < 0.3
+    assert std[before + 2 * chunk :].max() < 2
+
+
 @SEEDS
 def test_a_unit_that_changes_is_followed(seed):
     X, clean, noise = linear(seed, 500)
@@ -328,10 +350,11 @@ def test_a_burst_of_wild_readings_is_no_new_unit():
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_a_call_of_few_wrong_rows_is_not_learned(size):
+@pytest.mark.parametrize("wrong", [1e2, 1e4, 1e6])
+def test_a_call_of_few_wrong_rows_is_not_learned(size, wrong):
     X, clean, noise = linear(1, 620)
     y = clean + noise
-    y[400 : 400 + size] = 100
+    y[400 : 400 + size] = wrong
     mean = streamed(X, y, size)[0]
     assert rms((mean - clean)[420:]) < 0.3
 
