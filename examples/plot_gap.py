@@ -20,7 +20,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from sktagi import TAGIRegressor
 
-
 GRID = np.linspace(-3, 3, 241)[:, None]
 IN_GAP, INSIDE = np.abs(GRID[:, 0]) < 1.1, np.abs(GRID[:, 0]) > 1.5
 
@@ -61,7 +60,7 @@ X, y = make_data()
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, constrained_layout=True)
 for ax, (name, (mean, std)) in zip(axes, network_std().items(), strict=True):
     wider, off = in_the_gap(mean, std)
-    print(f"{name:24s} std in the gap: {wider:.0f} times that inside; mean at most {off:.0f} std off")
+    print(f"{name}: in the gap {wider:.0f} times as unsure as inside, and up to {off:.0f} std off")
     ax.fill_between(
         GRID[:, 0], mean - 2 * std, mean + 2 * std, color="tab:blue", alpha=0.35, lw=0,
         label="mean ± 2 std, without noise",

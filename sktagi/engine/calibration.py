@@ -70,8 +70,8 @@ __all__ = ["TEMPERATURES", "HeldOutHere", "Places", "set_calibration"]
 TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)
 # What the log-likelihood of the held-out rows must rise by at least: for each halving or doubling
-# of the temperature away from the usual one, and for a lower spread. With less, chance decides which
-# part of the errors is noise.
+# of the temperature away from the usual one, and for a lower spread. With less, chance decides
+# which part of the errors is noise.
 GAIN_OF_HALVING = 4.0
 CLEAR_GAIN = 4.0
 # Noise that varies must raise it by at least this much for each target.
