@@ -173,7 +173,7 @@ class FittedAttributes:
 
         That is the root mean square change of the outputs, over some training rows, when the
         feature changes by its standard deviation, all levels of a category together. In a stream
-        these are the first 256 rows.
+        these are among the first hundred rows, or those of the first call if it had more.
         """
         net = self._fitted_net("feature_importances_").reported()
         rows = self._some_rows

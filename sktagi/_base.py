@@ -85,6 +85,7 @@ AUTO_EPOCHS = 10, 60
 MOST_COUNTED = 20_000  # rows, among which copies are looked for
 MOST_OF_GAPS = 1e4  # variance that gaps of a row add, over that of the noise
 KEPT_ROWS = 256  # at which importances of features are measured
+ENOUGH_ROWS = 100  # of a stream: more would make its state grow for long
 ROWS_FOR_MOST_EPOCHS = 1000  # up to which all epochs are planned; then they fall as n^(-1/3)
 
 
@@ -374,8 +375,8 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
     def _keep_more_rows(self, data: RawRows) -> None:
         """Keep rows of a stream that began with few."""
         kept = self._some_rows
-        if kept is not None and len(kept) < KEPT_ROWS:
-            X: Any = data.X[: KEPT_ROWS - len(kept)]
+        if kept is not None and len(kept) < ENOUGH_ROWS:
+            X: Any = data.X[: ENOUGH_ROWS - len(kept)]
             X = X.toarray() if sparse.issparse(X) else X
             self._some_rows = np.concatenate([kept, self._filled(X, self._scaling)])
 

@@ -231,7 +231,7 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
 
     feature_importances_ : ndarray of shape (n_features,)
         How much the outputs change when a feature changes by its standard deviation (all levels of
-        a category together): root mean square over 256 training rows, in a stream the first ones.
+        a category together): root mean square over some training rows, in a stream early ones.
         They sum to one. Not for sparse matrices, nor for tables of so many levels that they become
         one.
 

@@ -220,7 +220,7 @@ class TAGIRegressor(RegressorMixin, JointPredictionsMixin, BaseTAGI):
 
     feature_importances_ : ndarray of shape (n_features,)
         How much the mean changes when a feature changes by its standard deviation (all levels of
-        a category together): root mean square over 256 training rows, in a stream the first ones.
+        a category together): root mean square over some training rows, in a stream early ones.
         They sum to one. Not for sparse matrices, nor for tables of so many levels that they become
         one.
 

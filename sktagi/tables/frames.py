@@ -243,6 +243,8 @@ def _as_numbers(values: Sequence[Any], name: str) -> np.ndarray:
     try:
         return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=np.float64)
     except (OverflowError, TypeError, ValueError) as error:
+        if any(_is_time(value) for value in values if not _is_missing(value)):
+            raise _holds_times(name) from None
         raise ValueError(
             f"Column {name!r} of X must be numbers: {error}. If it holds categories, name it in "
             "categorical_features."
@@ -255,8 +257,8 @@ def _texts(values: Sequence[Any], name: str) -> list[Any]:
     for value in values:
         if _is_missing(value):
             result.append(None)
-        elif isinstance(value, _TIMES) or type(value).__name__ == "Period":
-            raise ValueError(f"Column {name!r} of X holds dates or times. {_TO_NUMBERS}")
+        elif _is_time(value):
+            raise _holds_times(name)
         elif isinstance(value, (dict, list, set, np.ndarray, complex)) or _has_no_text(value):
             raise ValueError(
                 f"Column {name!r} of X holds a {type(value).__name__}: each value must be a "
@@ -265,6 +267,14 @@ def _texts(values: Sequence[Any], name: str) -> list[Any]:
         else:
             result.append(_level(value))
     return result
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, _TIMES) or type(value).__name__ == "Period"
+
+
+def _holds_times(name: str) -> ValueError:
+    return ValueError(f"Column {name!r} of X holds dates or times. {_TO_NUMBERS}")
 
 
 def _has_no_text(value: Any) -> bool:

@@ -178,6 +178,14 @@ def test_dates_are_refused_with_what_to_do(estimator, X):
         )
 
 
+@pytest.mark.parametrize("dates", [pd.date_range("2020", periods=2), pd.to_timedelta([1, 2], "D")])
+def test_a_category_of_dates_is_refused_where_it_is_no_category_either(dates):
+    with pytest.raises(ValueError, match=r"'d' of X holds dates or times.*\n?.*days since"):
+        TAGIRegressor(categorical_features=None).fit(
+            pd.DataFrame({"d": pd.Categorical(dates)}), [0, 1]
+        )
+
+
 @pytest.mark.parametrize(
     ("X", "chosen", "message"),
     [
