@@ -35,6 +35,8 @@ class Workers:
     its own.
     """
 
+    absence = "the cluster has none"  # of workers, in words
+
     def __init__(self, timeout: float | None):
         self.timeout = timeout  # seconds without any workers; None: as long as it takes
         self._alone_since: float | None = None
@@ -99,8 +101,8 @@ class Workers:
             self._has_said = True
             left = "without end" if self.timeout is None else f"for {self.timeout:g} s"
             warnings.warn(
-                f"fit_shards waits for workers {left}: the cluster has none. Ctrl-C gives back "
-                "what was learned.",
+                f"fit_shards waits for workers {left}: {self.absence}. Ctrl-C gives back what was "
+                "learned.",
                 stacklevel=2,
             )
 
@@ -108,11 +110,15 @@ class Workers:
 def workers_for(client: Any, timeout: float | None) -> Workers:
     """Return the workers of a client, of an executor, or of Ray; None: the last dask client."""
     if isinstance(client, futures.Executor):
+        if type(client).__module__.startswith("distributed"):  # its tasks do not tell if they run
+            raise ValueError(
+                f"client must be the dask client itself, not its executor; got {client!r}."
+            )
         return PoolWorkers(client, timeout)
     if isinstance(client, ModuleType) and client.__name__ == "ray":
         return RayWorkers(client, timeout)
     try:
-        from distributed import default_client
+        from distributed import Client, default_client
     except ImportError:
         raise ImportError(
             'fit_shards needs dask and distributed, pip install "sktagi[dask]", or client= an '
@@ -125,6 +131,11 @@ def workers_for(client: Any, timeout: float | None) -> Workers:
             raise ValueError(
                 "fit_shards needs a cluster: create a dask.distributed.Client, or pass client=."
             ) from None
+    if not isinstance(client, Client):
+        raise ValueError(
+            "client must be a distributed.Client, an executor of concurrent.futures, the module "
+            f"ray or None; got {client!r}."
+        )
     return DaskWorkers(client, timeout)
 
 
@@ -200,6 +211,8 @@ class PoolWorkers(Workers):
     Shards are kept in files, which processes map into their memory.
     """
 
+    absence = "those of the executor are busy"
+
     def __init__(self, executor: futures.Executor, timeout: float | None):
         super().__init__(timeout)
         self.executor = executor
@@ -225,14 +238,21 @@ class PoolWorkers(Workers):
         pairs = zip(calls, paths, strict=True)
         try:
             return [self.executor.submit(_run_on_file, (*call, path)) for call, path in pairs]
-        except futures.BrokenExecutor as error:
+        except RuntimeError as error:  # it is broken, or was shut down
             raise Unreachable(error) from error
 
     def gather(self, started: list[Any]) -> list[Any]:
+        pending = set(started)
         try:
+            while pending:
+                done, pending = futures.wait(pending, SECONDS_BETWEEN_LOOKS)
+                self._look(len(done) + sum(task.running() for task in pending))
             return [task.result() for task in started]
         except (futures.BrokenExecutor, futures.CancelledError) as error:
             raise Unreachable(error) from error
+        except BaseException:
+            self.cancel(started)
+            raise
 
     def cancel(self, started: list[Any]) -> None:
         for task in started:

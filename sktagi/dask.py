@@ -41,6 +41,7 @@ from ._target_transform import is_stateless, make_transformer
 from ._workers import Workers, workers_for
 from .engine.fast import threads_for_layers
 from .engine.kinds import kinds_for
+from .engine.memory import check_memory
 from .engine.mixture import Mixture
 from .engine.posterior import Network
 from .engine.sources import Unreachable
@@ -48,6 +49,8 @@ from .engine.training import History, fit_epochs
 from .tables.shards import Levels, join_columns, join_levels, rows_of
 
 __all__ = ["fit_shards"]
+
+LEAST_ITEMSIZE = 4  # bytes of a number
 
 Estimator = TypeVar("Estimator", bound=BaseTAGI)
 
@@ -103,7 +106,8 @@ def fit_shards(
         the cluster that it is connected to.
 
     timeout : float, default=None
-        Seconds to wait while a cluster has no workers; None waits as long as it takes, and says so.
+        Seconds to wait while a cluster has no workers, or an executor none that is free; None waits
+        as long as it takes, and says so.
 
     Returns
     -------
@@ -138,13 +142,16 @@ def fit_shards(
         model = fit_shards(TAGIRegressor(), X, y)  # dask arrays or frames
         mean, std = model.predict(X_test, return_std=True)
     """
+    if not isinstance(estimator, BaseTAGI):
+        raise ValueError(f"estimator must be one of sktagi; got {estimator!r}.")
     check_params(estimator.get_params(deep=False))
     if estimator.covariance_type == "full":
         raise ValueError("fit_shards merges networks with covariance_type='diag' only.")
     if estimator.cv is not None:
         raise ValueError("fit_shards takes no cv: every partition holds out rows of its own.")
     _refuse_fitted_transforms(getattr(estimator, "target_transform", None))
-    if timeout is not None and not (isinstance(timeout, Real) and timeout >= 0):
+    is_number = isinstance(timeout, Real) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout >= 0):
         raise ValueError(f"timeout must be None or a number of seconds >= 0; got {timeout!r}.")
     with workers_for(client, timeout) as workers:
         sent = clone(estimator)
@@ -243,7 +250,7 @@ def _read(
     sent: BaseTAGI, X: Any, y: Any, sample_weight: Any, workers: Workers
 ) -> tuple[_Given, list[np.random.RandomState]]:
     """Let partitions be read, with the classes, weights and columns of all of them."""
-    blocks = workers.load(_blocks(X, y, sample_weight))
+    blocks = _load(workers, _blocks(X, y, sample_weight))
     found = workers.call(
         contents, blocks, labelled=is_classifier(sent),
         categorical_features=sent.categorical_features,
@@ -258,6 +265,7 @@ def _read(
     rng = check_rng(sent.random_state)
     n_members = sent._choose_n_members(sum(one.weights.n_rows for one in found))
     sent._n_members = n_members
+    check_memory((found[0].n_columns, *sent._hidden_sizes(), 1), n_members, LEAST_ITEMSIZE)
     member_rngs = sent._member_rngs(rng)
     split_seed = rng.randint(np.iinfo(np.int32).max)
     seeds = [split_seed + k for k in filled]
@@ -359,6 +367,24 @@ def _blocks(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
         counts = ", ".join(str(len(parts)) for parts in columns)
         raise ValueError(f"X, y and sample_weight must have equal partitions; got {counts}.")
     return list(zip(*columns, strict=True))
+
+
+def _load(workers: Workers, blocks: list[tuple[Any, ...]]) -> list[Any]:
+    """Let blocks be loaded where they are learned, and name what cannot be sent there."""
+    try:
+        return workers.load(blocks)
+    except Exception as error:
+        if "pickle" not in str(error):
+            raise
+        for name, part in zip(("X", "y", "sample_weight"), blocks[0], strict=False):
+            try:
+                workers.dumps(part)
+            except Exception:
+                raise ValueError(
+                    f"{name} has partitions that cannot be sent to the workers, as they cannot be "
+                    f"pickled: {error}"
+                ) from error
+        raise
 
 
 def _parts(values: Any, name: str, like: Any = None) -> list[Any]:

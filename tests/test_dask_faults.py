@@ -94,6 +94,14 @@ def test_workers_that_come_late_are_waited_for(monkeypatch):
     assert model.score(X, y) > 0.5
 
 
+def test_the_executor_of_a_client_is_refused():
+    """Its tasks do not tell whether anybody runs them."""
+    with clusters.cluster(0, processes=False) as client:
+        executor, parts = client.get_executor(), rows()[2]
+        with pytest.raises(ValueError, match="client itself, not its executor"):
+            fit_shards(TAGIRegressor(**PARAMS), *parts, client=executor, timeout=2)
+
+
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "10"])
 def test_a_timeout_is_a_number_of_seconds(threads, timeout):
     with pytest.raises(ValueError, match="timeout must be None or a number of seconds >= 0"):

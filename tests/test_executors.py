@@ -13,7 +13,7 @@ import pytest
 from sklearn.preprocessing import FunctionTransformer
 
 import sktagi.dask
-from sktagi import TAGIClassifier, TAGIRegressor
+from sktagi import TAGIClassifier, TAGIRegressor, _workers
 from sktagi._workers import PoolWorkers
 from sktagi.dask import fit_shards
 
@@ -133,6 +133,51 @@ def test_lists_must_have_equal_partitions(threads):
         fit_shards(TAGIRegressor(**PARAMS), in_parts(X, y)[0], in_parts(X, y, 2)[1], client=threads)
 
 
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"client": object()}, "client must be a distributed.Client, an executor"),
+        ({"client": "tcp://127.0.0.1:8786"}, "client must be a distributed.Client, an executor"),
+        ({"timeout": True}, "timeout must be None or a number of seconds >= 0"),
+        ({"estimator": "a model"}, "estimator must be one of sktagi"),
+        ({"estimator": TAGIRegressor(n_members=10**9)}, "n_members=.* of memory"),
+    ],
+)
+def test_wrong_arguments_are_named(threads, given, what):
+    if given.get("client") is not None:
+        pytest.importorskip("distributed")
+    given = {"estimator": TAGIRegressor(**PARAMS), "client": threads, **given}
+    X_parts, y_parts = in_parts(*make_rows())
+    with pytest.raises(ValueError, match=what):
+        fit_shards(X=X_parts, y=y_parts, **given)
+
+
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight"])
+def test_a_function_that_cannot_be_sent_is_named(processes, name):
+    X_parts, y_parts = in_parts(*make_rows())
+    given = {"X": X_parts, "y": y_parts, "sample_weight": y_parts}
+    given[name] = [lambda part=part: part for part in given[name]]
+    with pytest.raises(ValueError, match=f"^{name} has partitions that cannot be sent"):
+        fit_shards(TAGIRegressor(**PARAMS), **given, client=processes)
+
+
+def test_an_executor_that_is_busy_is_waited_for_until_the_timeout(monkeypatch):
+    monkeypatch.setattr(_workers, "SILENT_SECONDS", 0.5)
+    parts, free, given = in_parts(*make_rows()), threading.Event(), []
+    with ThreadPoolExecutor(1) as executor:
+        submit = executor.submit
+        submit(free.wait)
+        executor.submit = lambda *args: given.append(submit(*args)) or given[-1]
+        with (
+            pytest.warns(UserWarning, match="for 2 s: those of the executor are busy"),
+            pytest.raises(TimeoutError, match="no workers for 2 s"),
+        ):
+            fit_shards(TAGIRegressor(**PARAMS), *parts, client=executor, timeout=2)
+        free.set()
+    assert given
+    assert all(task.cancelled() for task in given)
+
+
 class Watch(sktagi.dask.Progress):
     """Does something after three epochs."""
 
@@ -153,6 +198,18 @@ def test_epochs_are_kept_if_a_process_is_killed(monkeypatch):
         assert 3 <= model.n_iter_ < 6
         assert model.score(X, y) > 0.5
         with pytest.raises(BrokenExecutor):  # nothing to give back
+            fit_shards(TAGIRegressor(**PARAMS), *in_parts(X, y), client=executor)
+
+
+def test_epochs_are_kept_if_the_executor_is_shut_down(monkeypatch):
+    X, y = make_rows()
+    with ThreadPoolExecutor(1) as executor:
+        monkeypatch.setattr(Watch, "act", lambda _: executor.shutdown(False), raising=False)
+        monkeypatch.setattr(sktagi.dask, "Progress", Watch)
+        with pytest.warns(UserWarning, match=r"Training ended \(cannot schedule new futures"):
+            model = fit_shards(TAGIRegressor(**PARAMS), *in_parts(X, y), client=executor)
+        assert model.n_iter_ == 3
+        with pytest.raises(RuntimeError, match="cannot schedule new futures"):
             fit_shards(TAGIRegressor(**PARAMS), *in_parts(X, y), client=executor)
 
 

@@ -48,6 +48,18 @@ def test_a_row_far_beyond_single_precision_is_predicted_in_double(estimator, sca
     assert (std > model.predict(rows, return_std=True)[1].max()).all()
 
 
+@pytest.mark.parametrize("sizes", [(4,), "auto"])
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_are_sound_if_the_row_held_out_is_beyond_single_precision(sizes, seed):
+    """One row is learned, and gives the columns no unit."""
+    rows = np.array([[0, 0], [0, -1e29]], dtype=np.float32)
+    model = TAGIClassifier(sizes, n_members=1, max_iter=1, random_state=seed).fit(rows, [0, 1])
+    for some in (rows, np.ones((1, 2), np.float32)):
+        proba, std = model.predict_proba(some, return_std=True)
+        assert np.isfinite(proba).all()
+        assert np.isfinite(std).all()
+
+
 @BOTH
 def test_a_row_beyond_double_precision_is_refused(estimator):
     model = estimator(**{**QUICK, "standardize": False}).fit(X, targets(estimator))
