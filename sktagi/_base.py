@@ -342,9 +342,8 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             return scaling
         weight = data.weight if used is None else _weight_of_used(data.weight, used)
         X = data.X
-        if (
-            not scaling.x.bounds_values
-        ):  # zeros are not stored: no statistics without what is missing
+        # Where zeros are not stored, there are no statistics without what is missing.
+        if not scaling.x.bounds_values:
             X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
 
