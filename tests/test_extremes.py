@@ -54,6 +54,7 @@ def test_classes_are_sound_if_the_row_held_out_is_beyond_single_precision(sizes,
     """One row is learned, and gives the columns no unit."""
     rows = np.array([[0, 0], [0, -1e29]], dtype=np.float32)
     model = TAGIClassifier(sizes, n_members=1, max_iter=1, random_state=seed).fit(rows, [0, 1])
+    assert np.isfinite(model.validation_scores_).all()
     for some in (rows, np.ones((1, 2), np.float32)):
         proba, std = model.predict_proba(some, return_std=True)
         assert np.isfinite(proba).all()

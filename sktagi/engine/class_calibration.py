@@ -36,7 +36,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import digamma, entr
 
-from .calibration import Places, sum_row_weights
+from .calibration import Places
 from .fast import slices
 from .held_out import HeldOut, spread_sums, with_disagreement
 from .mixture import Mixture
@@ -73,10 +73,6 @@ def calibrate_classes(
     ``unknown`` is the share of the variance of an output that is not known of it, if members are
     alike; ``n_rows`` were learned.
     """
-    places.change(finite_rows)
-    if not places.ask(sum_row_weights):
-        net.calibration = class_calibration(net, unknown=unknown)
-        return
     places.change(with_disagreement, places.ask(spread_sums))
     scores = places.ask(score_slopes, net.outputs, net.noise_var.mean(axis=0))
     lowest, highest = np.sort([best_slope(of_bound) for of_bound in scores])
@@ -100,13 +96,6 @@ def class_calibration(
     ones = np.ones((net.outputs.n_noise, 1))
     shape = gaussian_shape(net.outputs.n_outputs)
     return Calibration(1.0, ones, shape, slope=slope, unknown=unknown, slope_scores=scores)
-
-
-def finite_rows(held: HeldOut) -> HeldOut:
-    """Return the rows without those whose moments overflow in the precision of the network."""
-    assert held.mean is not None
-    known = np.isfinite(held.mean).all(axis=0) & np.isfinite(held.var_z).all(axis=(0, 1))
-    return held if known.all() else held.take(np.flatnonzero(known))
 
 
 def score_slopes(held: HeldOut, outputs: ObservationModel, noise_var: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .fast import slices
+from .fast import are_finite, slices
 from .full import predict_full
 from .inputs import InputErrors, forward_uncertain
 from .passes import Tape, Weights, forward
@@ -106,10 +106,16 @@ def _moments_of_network(
 def held_out_moments(
     net: Network | Mixture, data: Rows, validation: list[np.ndarray]
 ) -> Iterator[tuple[Rows, np.ndarray, np.ndarray]]:
-    """Yield the rows that each member holds out, with the moments that it predicts for them."""
+    """Yield the rows that each member holds out, with the moments that it predicts for them.
+
+    They are in double precision for rows that are beyond single precision.
+    """
     for member, numbers in enumerate(validation):
-        rows = data.take(numbers)
-        mu_z, var_z = predict_moments(net.members(slice(member, member + 1)), rows.x, rows.errors)
+        rows, one = data.take(numbers), net.members(slice(member, member + 1))
+        mu_z, var_z = predict_moments(one, rows.x, rows.errors)
+        if net.dtype != np.float64 and not are_finite(mu_z, var_z):
+            x = rows.x.astype(np.float64)
+            mu_z, var_z = predict_moments(one.astype(np.float64), x, rows.errors)
         yield rows, mu_z[0], var_z[0]
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from .fast import are_finite
 from .keys import join_keys, row_keys
 from .noise import search_noise, trusted_noise
 from .observations import Gaussian, ObservationModel
@@ -103,9 +104,9 @@ def stacked(net: Network, data: Rows, validation: list[np.ndarray]) -> HeldOutSt
 
 def validate_stacked(net: Network, held: HeldOutStack) -> tuple[np.ndarray, np.ndarray]:
     """Return what ``validate`` does, of all members at once."""
-    layers = cast("list[Layer]", net.layers)
-    tape = Tape(layers, (net.n_members,), held.x.shape[-1], learning=False)
-    moments = forward(layers, net.activation, held.x, tape=tape)[:2]
+    moments = _moments(net, held.x)
+    if net.dtype != np.float64 and not are_finite(*moments):
+        moments = _moments(net.astype(np.float64), held.x.astype(np.float64))
     mu_z, var_z = (a.astype(np.float64)[:, None] for a in moments)
     y, ratio = held.y[:, None], 1.0 if held.noise_ratio is None else held.noise_ratio[:, None]
 
@@ -119,3 +120,9 @@ def validate_stacked(net: Network, held: HeldOutStack) -> tuple[np.ndarray, np.n
         noise_var = trusted_noise(best, noise_var, held.n_distinct)
     scores = score(noise_var[:, None])[:, 0].sum(axis=-1)
     return scores / held.weight.sum(axis=-1), noise_var
+
+
+def _moments(net: Network, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    layers = cast("list[Layer]", net.layers)
+    tape = Tape(layers, (net.n_members,), x.shape[-1], learning=False)
+    return forward(layers, net.activation, x, tape=tape)[:2]
