@@ -84,9 +84,10 @@ class Moments:
     def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
         """Join new rows of weight ``added``, maybe one number for all columns."""
         new = self._joined(added, mean, deviation, added)
-        starts = self.is_constant
-        if not self.streamed:  # those of a stream are bounded, and jumps are found
-            starts = starts | (new._spread > self._reach)
+        outgrown = new._spread > self._reach
+        if self.streamed:  # jumps are found otherwise
+            outgrown &= ~self._is_settled
+        starts = self.is_constant | outgrown
         new.since = np.where(starts, added, new.since)
         return new
 

@@ -13,7 +13,7 @@ from ._distinct import DistinctRows
 from ._drift import BLOCK_ROWS, Waiting
 from ._first_rows import see_first_rows
 from ._input import RawRows
-from ._jumps import Jump, NewRows, Run, jumped
+from ._jumps import NEAR, Jump, NewRows, Run, jumped
 from ._outliers import gross_outliers
 from ._scaling import Moments
 from .engine.fast import slices
@@ -247,12 +247,13 @@ class StreamMixin(FittedAttributes):
         if self._noise_is_given:
             knows = self._run is not None
             var = np.maximum(var, run.tolerated(scale[:, 0]) if knows else np.inf)
-        far = np.square(error) > OUTLYING**2 * var
+        squares = np.square(error)
         if self._noise_is_given:
-            run = run.with_errors(error * scale, far, data.weight)
-        if run.is_over and not np.count_nonzero(far):  # nearly always
+            run = run.with_errors(error * scale, squares > OUTLYING**2 * var, data.weight)
+        if run.is_over and not np.count_nonzero(squares > NEAR**2 * var):  # nearly always
             return run, None
-        return run.after(NewRows(data.y.T, error * scale, far, rows), size, y_before)
+        far, var = squares > OUTLYING**2 * var, var * np.square(scale)
+        return run.after(NewRows(data.y.T, error * scale, var, far, rows), size, y_before)
 
     def _stream_settings(self, net: Network | Mixture, n_rows: int) -> list[Settings]:
         """Say how each kind learns rows of a stream: all forget as the stream tells, or as told."""
