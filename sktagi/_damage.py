@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._jumps import RECENT, Run
+from ._jumps import LASTING, RECENT, Run
 from ._scaling import Moments, Scaling
 from .engine.encoding import Pieces, Whitening
 from .engine.mixture import Mixture
@@ -35,7 +35,7 @@ _FINITE = {
     "Pieces": ("center", "slope"),
     "Whitening": ("matrix", "offset"),
     "NoiseNetwork": ("exponent", "level"),
-    "Run": ("error", "mean", "recent"),
+    "Run": ("error", "mean", "recent", "near"),
     "Shape": ("mu",),
     "JointGaussian": ("mean", "correlation"),
     "Change": ("ratio", "shift"),
@@ -44,7 +44,7 @@ _FINITE = {
 _NOT_NEGATIVE = {
     "Moments": ("weight", "deviation", "since"),
     "Mixture": ("weight",),
-    "Run": ("n_rows", "weight", "error_deviation", "deviation", "usual", "n_usual"),
+    "Run": ("n_rows", "weight", "error_deviation", "deviation", "usual", "n_usual", "near_var"),
     "Shape": ("weight",),
     "JointGaussian": ("scale",),
     "Columns": ("n_missing", "width"),
@@ -128,8 +128,9 @@ def _check_stream(state: dict[str, Any], n_outputs: int) -> None:
     run, first = state.get("_run"), state.get("_first_targets")
     if run is not None:
         _require_type(run, (Run,), "_run")
-        for values in run[:-2]:
+        for values in run[:-3]:
             _shaped(values, "a run of targets", (n_outputs,))
+        _shaped(run.near, "a run of targets", (n_outputs, LASTING - 1))
         _shaped(run.recent, "a run of targets", (n_outputs, RECENT))
         _require(not run.n_rows.any() or run.before is not None, "a run of targets is wrong")
         if run.before is not None:

@@ -13,7 +13,12 @@ before would hold the network where it was for thousands of rows:
   is never to be forgotten. With noise alone a function that has changed would hardly be learned.
 
 Of noise that has grown not every row surprises: it has grown as well if so many of the ``RECENT``
-rows do, and their errors are not much the same. Copies of a row are one row of their weight.
+rows do, and their errors are not much the same.
+
+A small jump of the level surprises in few rows, and would soon be taken for noise. So the level has
+changed, too, if ``LASTING`` rows in a row are more than ``NEAR`` standard deviations off to one
+side, and alike; the noise is then at most what it was before them. Copies of a row are one row of
+their weight.
 """
 
 from __future__ import annotations
@@ -30,12 +35,13 @@ from .engine.mixture import Mixture
 from .engine.observations import RARE
 from .engine.posterior import Network
 
-__all__ = ["RECENT", "Jump", "NewRows", "Run", "jumped"]
+__all__ = ["LASTING", "NEAR", "RECENT", "Jump", "NewRows", "Run", "jumped"]
 
 TINY = 1e-6  # divides nothing: a weight of no rows
 LASTING = 5  # rows in a row whose errors are alike, or that are the first to vary
 LONG = 8  # rows, if what was learned is given up
 RECENT = 20  # rows, among which so many surprise if the noise has grown
+NEAR = 3.0  # standard deviations, as were predicted before the first of them
 ALIKE = 3.0  # mean error over the standard deviation of errors
 WIDER = 5.0
 HALF_LIFE = 100.0  # rows after which an error counts half in what is usual
@@ -52,6 +58,7 @@ class Jump(NamedTuple):
     error: np.ndarray  # mean error, in units of y
     error_var: np.ndarray
     noise: np.ndarray  # whether neither has: the noise has grown
+    most_var: np.ndarray  # what noise was before, at least; infinite where nobody knows
     moments: Moments  # of the new targets
     before: Moments  # of all targets before those
 
@@ -61,6 +68,7 @@ class NewRows(NamedTuple):
 
     y: np.ndarray  # NaN where not observed
     error: np.ndarray  # in units of y
+    var: np.ndarray  # of the error, as it was predicted
     far: np.ndarray  # whether the error surprises
     rows: DistinctRows
 
@@ -74,7 +82,7 @@ class NewRows(NamedTuple):
             weight = np.bincount(group, weight)  # groups are numbered as they come
             first, is_new = first[once], is_new[once]
         return Batch(
-            self.y[:, first], self.error[:, first], self.far[:, first],
+            self.y[:, first], self.error[:, first], self.var[:, first], self.far[:, first],
             weight, is_new, first,
         )  # fmt: skip
 
@@ -84,6 +92,7 @@ class Batch(NamedTuple):
 
     y: np.ndarray
     error: np.ndarray
+    var: np.ndarray
     far: np.ndarray
     weight: np.ndarray  # (rows,), with that of copies
     is_new: np.ndarray  # (rows,): whether there is no copy in an earlier batch
@@ -114,24 +123,28 @@ class Run(NamedTuple):
     deviation: np.ndarray
     usual: np.ndarray
     n_usual: np.ndarray
+    near_var: np.ndarray  # of the errors that are near, as it was predicted before them
     recent: np.ndarray  # (n_outputs, RECENT): errors that surprise; 0 for those that do not
+    near: np.ndarray  # (n_outputs, LASTING - 1): the last errors, 0 for those below ``NEAR``
     before: Moments | None = None  # statistics of the targets before the run
 
     @classmethod
     def empty(cls, n_outputs: int) -> Self:
         """Return the run of no rows."""
         zeros = np.zeros(n_outputs)
-        recent = np.zeros((n_outputs, RECENT))
-        return cls(zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, recent)
+        recent, near = np.zeros((n_outputs, RECENT)), np.zeros((n_outputs, LASTING - 1))
+        return cls(zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, zeros, recent, near)
 
     @property
     def is_over(self) -> bool:
         """Whether no row surprised of late."""
-        return not self.recent.any()
+        return not (np.count_nonzero(self.recent) or np.count_nonzero(self.near))
 
     def may_last(self, n_rows: int) -> bool:
         """Tell whether something may have changed after some more rows."""
-        return bool(np.count_nonzero(self.recent, axis=1).max() + n_rows >= LASTING)
+        n_far = np.count_nonzero(self.recent, axis=1).max()
+        n_near = np.count_nonzero(self.near, axis=1).max()
+        return bool(max(n_far, n_near) + n_rows >= LASTING)
 
     def tolerated(self, scale: np.ndarray | float) -> np.ndarray:
         """Return usual squares (n_outputs, 1), in units of a scale; zeros if nobody knows.
@@ -161,15 +174,16 @@ class Run(NamedTuple):
             batch = rows.batch(slice(start, start + size))
             run, begin = run._and_batch(batch)
             run, grown = run._with_recent(batch)
-            jump = run._jump(begin, grown, y_moments)
+            run, moved = run._with_near(batch)
+            jump = run._jump(begin, grown, y_moments) or run._small_jump(moved, y_moments)
             if jump is not None:
                 run = run._ended(jump.long)
                 before = run.before if run.n_rows.any() else None
                 usual = np.where(jump.long, np.maximum(run.usual, jump.error_var), run.usual)
                 n_usual = np.where(jump.long, np.maximum(run.n_usual, LASTING), run.n_usual)
-                recent = np.where(jump.long[:, None], 0, run.recent)
+                recent, near = (np.where(jump.long[:, None], 0, a) for a in (run.recent, run.near))
                 return run._replace(
-                    usual=usual, n_usual=n_usual, recent=recent, before=before
+                    usual=usual, n_usual=n_usual, recent=recent, near=near, before=before
                 ), jump
         return (run if run.n_rows.any() else run._replace(before=None)), None
 
@@ -237,6 +251,43 @@ class Run(NamedTuple):
                     grown[k] = np.median(np.abs(last))
         return self._replace(recent=recent), grown
 
+    def _with_near(self, rows: Batch) -> tuple[Self, np.ndarray]:
+        """Return the run that knows the last errors, and how levels have moved (4, n_outputs).
+
+        That is the number of the first row since then, mean and variance of the errors that tell,
+        and the variance that was predicted before them; NaN where the level stays.
+        """
+        near, near_var = self.near.copy(), self.near_var.copy()
+        moved = np.full((4, len(near)), np.nan)
+        observed = ~np.isnan(rows.y) & rows.is_new
+        for k in np.flatnonzero(observed.any(axis=1)):
+            number, error, var = (a[observed[k]] for a in (rows.number, rows.error[k], rows.var[k]))
+            if near[k, -1]:  # else the errors themselves would soon raise it
+                var = np.minimum(var, near_var[k])
+            is_near = np.square(error) > NEAR**2 * var
+            last = np.concatenate([near[k], np.where(is_near, error, 0)])
+            near[k], near_var[k] = last[1 - LASTING :], np.where(is_near[-1], var[-1], 0)
+            side = np.convolve(np.sign(last), np.ones(LASTING), "valid")
+            for end in np.flatnonzero(np.abs(side) == LASTING):
+                some = last[end : end + LASTING]
+                mean, error_var = some.mean(), some.var(ddof=1)
+                if np.square(mean) > ALIKE**2 * error_var:
+                    moved[:, k] = number[max(end + 1 - LASTING, 0)], mean, error_var, var[end]
+                    break
+        return self._replace(near=near, near_var=near_var), moved
+
+    def _small_jump(self, moved: np.ndarray, y_moments: Moments) -> Jump | None:
+        level = (moved[0] >= 0) & (self.n_rows < LASTING)  # a longer run tells what has jumped
+        if not level.any():
+            return None
+        number, error, error_var, var = np.where(level, moved, 0)
+        none, weight = np.zeros(len(level), dtype=bool), np.full(len(level), float(LASTING))
+        return Jump(
+            int(number[level].min()), level, level, none, error, error_var, none,
+            np.where(level, var, np.inf), replace(Moments.empty(len(level)), weight=weight),
+            self.before or y_moments,
+        )  # fmt: skip
+
     def _jump(self, begin: np.ndarray, grown: np.ndarray, y_moments: Moments) -> Jump | None:
         lasts = self.n_rows >= LASTING
         # Targets so far off may have another unit: a longer run will tell.
@@ -260,8 +311,8 @@ class Run(NamedTuple):
         if not changed.any():
             return None
         return Jump(
-            int(begin[changed].min()), changed, level, unit, self.error, error_var, noise, moments,
-            before,
+            int(begin[changed].min()), changed, level, unit, self.error, error_var, noise,
+            np.full(len(changed), np.inf), moments, before,
         )  # fmt: skip
 
 
@@ -292,8 +343,9 @@ def jumped(
         if not in_units:
             last.mu[:, -1] += np.where(moves, jump.error, 0)
         if network.noise_is_learned:
+            most = np.maximum(jump.most_var / np.square(start.scale), error_var)[:, None]
             least = np.where(jump.long, error_var, 0)[:, None]
-            network.noise_var[...] = np.maximum(network.noise_var, least)
+            network.noise_var[...] = np.clip(network.noise_var, least, most)
             network.noise_var[:, jump.unit] = 1
             network.rows_learned[:, jump.unit] = 0
             # What earlier rows said of the noise is over.

@@ -128,9 +128,10 @@ class Moments:
     def _and_rows(self, added: Any, mean: np.ndarray, deviation: Any) -> Moments:
         """Join new rows of weight ``added``, maybe one number for all columns."""
         new = self._joined(added, mean, deviation, added)
-        starts = self.is_constant
-        if not self.streamed:  # those of a stream are bounded, and jumps are found
-            starts = starts | (new._spread > self._reach)
+        outgrown = new._spread > self._reach
+        if self.streamed and np.count_nonzero(outgrown):  # jumps are found otherwise
+            outgrown &= ~self._is_settled
+        starts = self.is_constant | outgrown
         new.since = np.where(starts, added, new.since)
         return new
 
@@ -235,10 +236,13 @@ class Moments:
         own = np.where(self.is_constant, 0, self.scale)
         return (self.weight > 0) & (spread > factor * own)
 
-    def is_outgrown(self, new: Moments) -> np.ndarray:
-        """Tell which columns have a spread that new rows have made larger at once."""
-        grown = (new._spread > GROWN * self._spread) & (new._spread < FARTHEST * self._spread)
-        return self._is_settled & grown
+    def outgrown(self, new: Moments) -> np.ndarray | None:
+        """Tell which columns have a spread that new rows have made larger at once; None: no one."""
+        grown = new._spread > GROWN * self._spread
+        if not np.count_nonzero(grown):  # nearly always
+            return None
+        grown &= self._is_settled & (new._spread < FARTHEST * self._spread)
+        return grown if grown.any() else None
 
     @lazy
     def _reach(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from ._distinct import DistinctRows
 from ._drift import BLOCK_ROWS, Waiting
 from ._first_rows import FIRST_ROWS, rows_with_weights, see_first_rows
 from ._input import RawRows
-from ._jumps import Jump, NewRows, Run, jumped
+from ._jumps import LASTING, NEAR, Jump, NewRows, Run, jumped
 from ._outliers import gross_outliers
 from ._scaling import Moments
 from .engine.fast import slices
@@ -89,8 +89,8 @@ class StreamMixin(FittedAttributes):
         y_after = self._scaling.y
         assert y_after is not None
         data = data._replace(y=y_after.bounded(data.y))
-        grown = y_moments.is_outgrown(y_after)
-        if not np.count_nonzero(grown):
+        grown = y_moments.outgrown(y_after)
+        if grown is None:
             return data, None
         self._scaling = self._scaling._replace(y=y_after.mixed(y_moments, grown))
         return data, y_after
@@ -175,14 +175,15 @@ class StreamMixin(FittedAttributes):
         rows = self._beside_gaps(self._prepare(data, net.dtype), net, data.X)
         if not self._scales_targets:
             return net, self._learn_rows(net, rows, data, settings, Seen()), None
-        run = self._run or Run.empty(self._n_targets)
-        before = net.copy() if run.may_last(len(data.weight)) else None
+        n_rows, run = len(data.weight), self._run
+        may_jump = n_rows >= LASTING if run is None else run.may_last(n_rows)
+        before = net.copy() if may_jump else None
         seen = Seen()
         log_lik = self._learn_rows(net, rows, data, settings, seen)
         if y_before is None:
             y_before = self._scaling.y
         run, jump = self._run_after(run, data, new, seen, settings[0].batch_size, y_before)
-        self._run = None if run.is_over and not self._noise_is_given else run
+        self._run = run
         if jump is None or before is None:
             return net, log_lik, None
         start = np.arange(jump.start)
@@ -256,28 +257,34 @@ class StreamMixin(FittedAttributes):
 
     def _run_after(
         self,
-        run: Run,
+        run: Run | None,
         data: RawRows,
         rows: DistinctRows,
         seen: Seen,
         size: int,
         y_before: Moments | None,
-    ) -> tuple[Run, Jump | None]:
-        """Return the run of surprising targets after rows, and whether these have jumped."""
+    ) -> tuple[Run | None, Jump | None]:
+        """Return the run of surprising targets after rows, and whether these have jumped.
+
+        No run is one that is over, unless it knows what errors are usual.
+        """
         assert self._scaling.y is not None
         assert y_before is not None
         error, var, scale = seen.error, seen.var, self._scaling.y.scale[:, None]
         assert error is not None
         assert var is not None
+        squares = np.square(error)
         if self._noise_is_given:
-            knows = self._run is not None
-            var = np.maximum(var, run.tolerated(scale[:, 0]) if knows else np.inf)
-        far = np.square(error) > OUTLYING**2 * var
-        if self._noise_is_given:
-            run = run.with_errors(error * scale, far, data.weight)
-        if run.is_over and not np.count_nonzero(far):  # nearly always
+            var = np.maximum(var, np.inf if run is None else run.tolerated(scale[:, 0]))
+            run = run or Run.empty(self._n_targets)
+            run = run.with_errors(error * scale, squares > OUTLYING**2 * var, data.weight)
+        is_over = run is None or run.is_over
+        if is_over and not np.count_nonzero(squares > NEAR**2 * var):  # nearly always
             return run, None
-        return run.after(NewRows(data.y.T, error * scale, far, rows), size, y_before)
+        run, far = run or Run.empty(self._n_targets), squares > OUTLYING**2 * var
+        new = NewRows(data.y.T, error * scale, var * np.square(scale), far, rows)
+        run, jump = run.after(new, size, y_before)
+        return (None if run.is_over and not self._noise_is_given else run), jump
 
     def _stream_settings(self, net: Network | Mixture, n_rows: int) -> list[Settings]:
         """Say how each kind learns rows of a stream: all forget as the stream tells, or as told."""

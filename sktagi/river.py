@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import sys
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -87,7 +88,7 @@ class _Model:
         row = np.full((1, len(places)), np.nan)
         for name, value in x.items():
             place = places.get(name)
-            if place is not None and value is not None:
+            if place is not None and not _is_missing(value):
                 row[0, place] = _number(name, value)
         return row
 
@@ -109,7 +110,7 @@ class _Model:
 
     @staticmethod
     def _weight(w: float, n_rows: int) -> np.ndarray | None:
-        return None if w == 1 else np.full(n_rows, float(w))
+        return None if w == 1 else np.full(n_rows, w, dtype=float)
 
 
 class TAGIRegressor(_Model, base.MiniBatchRegressor):
@@ -180,8 +181,8 @@ class TAGIRegressor(_Model, base.MiniBatchRegressor):
         w : float, default=1.0
             Weight of the row.
         """
-        estimator, places = self._with_features(x)
-        self._learn(estimator, places, self._row(x, places), np.asarray([y]), w)
+        estimator, places = self._with_features(_checked_row(x))
+        self._learn(estimator, places, self._row(x, places), _numbers([y]), w)
 
     def learn_many(self, X: Any, y: Any, w: float = 1.0) -> None:
         """Learn a mini-batch: its rows at once, better than one by one, and faster.
@@ -197,11 +198,12 @@ class TAGIRegressor(_Model, base.MiniBatchRegressor):
         w : float, default=1.0
             Weight of each row.
         """
-        estimator, places = self._with_features(X.columns)
-        self._learn(estimator, places, self._rows(X, places), np.asarray(y), w)
+        estimator, places = self._with_features(_checked_frame(X).columns)
+        targets = _numbers(_checked_targets(y, len(X)))
+        self._learn(estimator, places, self._rows(X, places), targets, w)
 
     def _learn(self, estimator: Any, places: dict[Hashable, int], X: Any, y: Any, w: float) -> None:
-        if w == 0 or not X.size:
+        if _checked_weight(w) == 0 or not X.size:
             return
         model = _Regressor(**self._params()) if estimator is None else estimator
         model.partial_fit(X, y, sample_weight=self._weight(w, len(X)))
@@ -223,6 +225,7 @@ class TAGIRegressor(_Model, base.MiniBatchRegressor):
         prediction : float or river.proba.Gaussian
             The mean, 0.0 before anything was learned, or the Gaussian with its standard deviation.
         """
+        x = _checked_row(x)
         if self._estimator is None:
             return _gaussian(0.0, 1.0) if with_dist else 0.0
         row = self._row(x, self._places)
@@ -246,7 +249,7 @@ class TAGIRegressor(_Model, base.MiniBatchRegressor):
         """
         import pandas as pd
 
-        values: Any = np.zeros(len(X))
+        values: Any = np.zeros(len(_checked_frame(X)))
         if self._estimator is not None and len(X):
             values = self._estimator.predict(self._rows(X, self._places))
         return pd.Series(values, index=X.index, dtype=float)
@@ -353,7 +356,7 @@ class TAGIClassifier(_Model, base.MiniBatchClassifier):
         w : float, default=1.0
             Weight of the row.
         """
-        estimator, places = self._with_features(x)
+        estimator, places = self._with_features(_checked_row(x))
         self._learn(estimator, places, self._row(x, places), [y], w)
 
     def learn_many(self, X: Any, y: Any, w: float = 1.0) -> None:
@@ -370,13 +373,13 @@ class TAGIClassifier(_Model, base.MiniBatchClassifier):
         w : float, default=1.0
             Weight of each row.
         """
-        estimator, places = self._with_features(X.columns)
-        self._learn(estimator, places, self._rows(X, places), list(y), w)
+        estimator, places = self._with_features(_checked_frame(X).columns)
+        self._learn(estimator, places, self._rows(X, places), _checked_targets(y, len(X)), w)
 
     def _learn(
         self, estimator: Any, places: dict[Hashable, int], X: Any, y: list[Any], w: float
     ) -> None:
-        if w == 0 or not X.size:
+        if _checked_weight(w) == 0 or not X.size:
             return
         numbers = self._numbers_with(y)
         if estimator is None:
@@ -395,8 +398,10 @@ class TAGIClassifier(_Model, base.MiniBatchClassifier):
         """Return the numbers of all classes, with those that are new in ``y``."""
         numbers = self._numbers
         for label in y:
+            if not _is_label(label):
+                raise ValueError(f"y must be a class; got {_short(label)}.")
             if label not in numbers:
-                if label is None or label != label:
+                if label != label:
                     raise ValueError(f"y must be a class; got {label!r}.")
                 if self.classes is not None:
                     raise ValueError(f"y is {label!r}, which is not in classes {self.classes!r}.")
@@ -420,6 +425,7 @@ class TAGIClassifier(_Model, base.MiniBatchClassifier):
         proba : dict
             The probability of each class so far; empty before anything was learned.
         """
+        x = _checked_row(x)
         if self._estimator is None:
             return {}
         proba = self._proba(self._row(x, self._places))[0]
@@ -440,6 +446,7 @@ class TAGIClassifier(_Model, base.MiniBatchClassifier):
         """
         import pandas as pd
 
+        X = _checked_frame(X)
         if self._estimator is None:
             return pd.DataFrame(index=X.index)
         proba = self._proba(self._rows(X, self._places))
@@ -473,15 +480,83 @@ def _n_outputs(n_classes: int) -> int:
 
 def _number(name: Any, value: Any) -> float:
     """Return the value of a feature; refuse what is not a number."""
-    if not isinstance(value, (str, bytes)):
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            pass
-    raise ValueError(
-        f"Feature {name!r} must be a number, True, False or None; got {value!r}. river's "
-        "OneHotEncoder makes numbers of categories."
-    )
+    number = _float(value)
+    if number is None:
+        raise ValueError(
+            f"Feature {name!r} must be a number, True, False or None; got {_short(value)}. river's "
+            "OneHotEncoder makes numbers of categories."
+        )
+    return number
+
+
+# Checks of what users give
+
+
+def _float(value: Any) -> float | None:
+    if isinstance(value, (str, bytes)):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):  # an integer may be too large
+        return None
+
+
+def _numbers(y: list[Any]) -> np.ndarray:
+    """Return targets of a regression; refuse what is not a number."""
+    numbers = [_float(value) for value in y]
+    if None in numbers:
+        raise ValueError(f"y must be a number; got {_short(y[numbers.index(None)])}.")
+    return np.array(numbers, dtype=np.float64)
+
+
+def _short(value: Any) -> str:
+    """Return a value as a text of bounded length."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # an integer with thousands of digits
+        return f"a {type(value).__name__}"
+
+
+def _is_missing(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")  # if nobody has imported it, there is no NA
+    return value is None or (pandas is not None and value is pandas.NA)
+
+
+def _is_label(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return not _is_missing(value)
+
+
+def _checked_row(x: Any) -> Any:
+    if not isinstance(x, Mapping):
+        raise ValueError(f"x must be a dict of features by name; got {_short(x)}.")
+    return x
+
+
+def _checked_frame(X: Any) -> Any:
+    if not (hasattr(X, "columns") and hasattr(X, "index")):
+        raise ValueError(f"X must be a pandas frame, whose columns are features; got {_short(X)}.")
+    return X
+
+
+def _checked_targets(y: Any, n_rows: int) -> list[Any]:
+    """Return the targets of a mini-batch."""
+    if isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
+        raise ValueError(f"y must be a series, with a value for each row of X; got {_short(y)}.")
+    targets = list(y)
+    if len(targets) != n_rows:
+        raise ValueError(f"y has {len(targets)} values, and X has {n_rows} rows.")
+    return targets
+
+
+def _checked_weight(w: Any) -> float:
+    weight = _float(w)
+    if weight is None or not 0 <= weight < np.inf:
+        raise ValueError(f"w must be a number >= 0; got {_short(w)}.")
+    return weight
 
 
 def _gaussian(mean: float, std: float) -> Any:

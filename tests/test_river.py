@@ -210,6 +210,47 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_learned():
         model.learn_one({"a": True, "b": np.float32(2), "c": None}, y)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_errors_name_what_is_wrong(model):
+    target = 1.0 if isinstance(model, TAGIRegressor) else "a"
+    other = "text" if isinstance(model, TAGIRegressor) else [1, 2]
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    model = model.clone()
+    model.learn_one({"a": 1.0}, target)
+    before = pickle.dumps(model)
+    for learn, match in [
+        (lambda: model.learn_one({"a": 10**400}, target), "Feature 'a' must be a number"),
+        (lambda: model.learn_one({"a": 10**5000}, target), "Feature 'a' must be a number"),
+        (lambda: model.learn_one([1, 2], target), "x must be a dict"),
+        (lambda: model.learn_one({"a": 1.0}, target, w=None), "w must be a number"),
+        (lambda: model.learn_one({"a": 1.0}, target, w="x"), "w must be a number"),
+        (lambda: model.learn_one({"a": 1.0}, target, w=-1), "w must be a number"),
+        (lambda: model.learn_one({"a": 1.0}, other), "y must be"),
+        (lambda: model.learn_one({"a": 1.0}, pd.NA), "y must be"),
+        (lambda: model.learn_many(frame.to_numpy(), [target] * 2), "X must be a pandas frame"),
+        (lambda: model.learn_many(frame, [target]), "y has 1 values"),
+        (lambda: model.learn_many(frame, target), "y must be a series"),
+        (lambda: model.learn_many(frame, [target, other]), "y must be"),
+        (lambda: model.predict_one(None), "x must be a dict"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            learn()
+    is_regressor = isinstance(model, TAGIRegressor)
+    predict = model.predict_many if is_regressor else model.predict_proba_many
+    with pytest.raises(ValueError, match="X must be a pandas frame"):
+        predict(frame.to_numpy())
+    assert pickle.dumps(model) == before
+
+
+def test_na_of_pandas_is_a_missing_value():
+    model = TAGIRegressor(**SMALL)
+    for k in range(20):
+        model.learn_one({"a": 0.1 * k, "b": 1.0 - k}, float(k))
+    missing = model.predict_one({"b": 1.0})
+    assert model.predict_one({"a": pd.NA, "b": 1.0}) == missing
+    model.learn_one({"a": pd.NA, "b": 2.0}, 3.0)
+
+
 def test_frames_of_other_types_and_with_gaps():
     model = TAGIRegressor(**SMALL)
     X = pd.DataFrame(

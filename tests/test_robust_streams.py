@@ -136,6 +136,32 @@ def test_a_level_that_jumps_is_followed_after_five_rows(seed, standardize, sigma
     assert std[430:].max() < 2
 
 
+@SEEDS
+@pytest.mark.parametrize(("sigma_v", "chunk"), [("auto", 1), ("auto", 10), (0.3, 1)])
+@pytest.mark.parametrize("size", [2.0, 2.6])
+def test_a_small_jump_of_the_level_is_followed_soon(seed, sigma_v, chunk, size):
+    """Of two and three standard deviations of the target, seven and nine of the noise."""
+    X, clean, noise = linear(seed, 800)
+    clean[600:] += size
+    mean, std, _ = streamed(X, clean + noise, chunk, sigma_v=sigma_v)
+    assert rms((mean - clean)[610:640]) < 0.5
+    assert rms((mean - clean)[640:]) < 0.3
+    assert std[640:].mean() < 0.46
+
+
+@pytest.mark.parametrize("chunk", [1, 10])
+@pytest.mark.parametrize("degrees", [2, 3])
+def test_noise_of_heavy_tails_is_no_jump(degrees, chunk):
+    rng = np.random.default_rng(degrees)
+    X = rng.normal(size=(1500, 3))
+    y = 0.8 * X[:, 0] + 0.3 * rng.standard_t(degrees, 1500)
+    model, scores = TAGIRegressor(n_members=1, random_state=0), []
+    for start in range(0, 1500, chunk):
+        model.partial_fit(X[start : start + chunk], y[start : start + chunk])
+        scores.append(model.drift_score_)
+    assert np.nanmax(scores) < 4  # a jump is 5
+
+
 @pytest.mark.parametrize("size", [10, 50, 150])
 def test_a_level_that_jumps_within_a_chunk_or_before_it_is_followed(size):
     X, clean, noise = linear(0, 900)
