@@ -74,6 +74,8 @@ from .tables.frames import Schema, read_columns
 __all__ = ["BaseTAGI"]
 
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
+# Parameters that are used when a network is drawn, and whose effect nobody reads from it
+USED_ONCE = ("weight_gain", "bias_variance", "categorical_features")
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
 AUTO_HALF_LIFE = 3.0  # rows for each parameter, where no rows are held out
 AUTO_HALF_LIFE_BATCHES = 8  # with early stopping, at least
@@ -99,6 +101,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
     _split_seed: int
     _shares_fold = False  # whether the first two members hold out the same rows: not in old files
     _standardized: bool
+    _fitted_with: dict[str, Any] = {}  # USED_ONCE; not in old files
     _n_members: int
     _n_targets: int  # of a regressor
     classes_: Any  # of a classifier
@@ -319,6 +322,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
     ) -> None:
         """Start here: copies that learn different rows from now on can be merged."""
         self._standardized = bool(self.standardize)
+        self._fitted_with = {name: getattr(self, name) for name in USED_ONCE}
         self._first_rows = self._first_targets = None
         self._run = None
         self._scaling = scaling
@@ -518,6 +522,14 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
             raise ValueError("covariance_type must be as in the fit that is continued.")
         if self.standardize != self._standardized:
             raise ValueError("standardize must be as in the fit that is continued.")
+        for name in USED_ONCE:
+            asked = getattr(self, name)
+            fitted = self._fitted_with.get(name, asked)
+            if asked is not fitted and not np.array_equal(asked, fitted):
+                raise ValueError(
+                    f"{name} must be as in the fit that is continued: {fitted!r} is fitted, "
+                    f"{asked!r} is asked for."
+                )
         if isinstance(net, Network) and ACTIVATIONS[self.activation] is not net.activation:
             raise ValueError("activation must be as in the fit that is continued.")
         if not self._noise_may_vary:

@@ -33,7 +33,10 @@ FORMAT_VERSION = 1
 _HEAD = struct.Struct("<8sIQQ")
 _DIGEST_SIZE = 32
 _PLAIN = (bool, int, float, str)
-_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+# What reading raises where a state was altered by someone who knows the checksum. NumPy parses the
+# names of types.
+_WRONG = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError,
+          TypeError, ValueError)  # fmt: skip
 _DTYPE_KINDS = "biufcSUMm"  # numbers, texts, times: no objects
 
 
@@ -69,14 +72,7 @@ def unpack(data: Any, kind: str) -> dict[str, Any]:
         )
     try:
         found, state = _read(view)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as e:
+    except _WRONG as e:
         raise ValueError(f"The saved state of this {kind} is damaged: {e}.") from e
     if found != kind:
         raise ValueError(f"This is the saved state of a {found}, not of a {kind}: use its class.")

@@ -931,7 +931,13 @@ class TAGIClassifier(ClassifierMixin, BaseTAGI):
     def _apply_settings(self, net: Network | Mixture, n_features: int) -> None:
         fitted = "one_of_k" if isinstance(net.outputs, Softmax) else "tree"
         one_output = net.outputs.n_outputs == 1 or self._is_multilabel
-        if self.class_coding not in ("auto", fitted) and not one_output:
+        differs = self.class_coding not in ("auto", fitted) and not one_output
+        if net.outputs.n_outputs == 1 and isinstance(net.outputs, ClassTree):
+            # Of two classes, codings differ in how signs are observed, if sigma_v is a number.
+            as_number = self.class_coding == "tree" and not isinstance(self.sigma_v, str)
+            wrong = as_number if net.outputs.is_probit else self.class_coding == "one_of_k"
+            differs = differs or wrong
+        if differs:
             raise ValueError("class_coding must be as in the fit that is continued.")
         super()._apply_settings(net, n_features)
 

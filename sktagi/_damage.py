@@ -9,6 +9,7 @@ import numpy as np
 
 from ._jumps import LASTING, RECENT, Run
 from ._scaling import Moments, Scaling
+from ._target_transform import map_of
 from .engine.encoding import Pieces, Whitening
 from .engine.mixture import Mixture
 from .engine.noise_network import Errors, NoiseNetwork
@@ -96,10 +97,13 @@ def check_state(state: dict[str, Any]) -> None:
     for name, types in _ATTRIBUTES.items():
         _require(name in state, f"{name} is missing")
         _require_type(state[name], types, name)
+    _require_type(state.get("_fitted_with", {}), (dict,), "_fitted_with")
     np.dtype(state["_dtype"])
     net, scaling, n_features = state["_net"], state["_scaling"], state["n_features_in_"]
     if "_target_range" in state:
         _check_target_range(state["_target_range"])
+    if "target_transformer_" in state:
+        map_of(state["target_transformer_"], state.get("_target_range"))
     if "feature_names_in_" in state:
         _shaped(state["feature_names_in_"], "feature_names_in_", (n_features,))
     columns = state.get("_columns")

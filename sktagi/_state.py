@@ -44,6 +44,8 @@ Version 4
 ``_split_seed``, ``_shares_fold``, ``_standardized``, ``_y_ndim``, ``_n_targets`` (the last two:
 regressor)
     Plain values. Without ``_shares_fold``, which is newer, no two members hold out the same rows.
+``_fitted_with``
+    Parameters that are used when a network is drawn, and cannot change. Older files have none.
 ``_state_version``, ``_saved_by``
     The version of the state, and that of the package that wrote it.
 

@@ -186,7 +186,8 @@ def map_of(transformer: Any, range_g: np.ndarray | None) -> TargetMap:
     """Return the map of a fitted transformer; ``range_g`` as `usable_range` gives it."""
     if _is_log(transformer):
         return Log()
-    assert range_g is not None
+    if range_g is None:  # in a state that was written by another than the estimator
+        raise ValueError(f"the range of the targets for {transformer!r} is missing")
     if _is_power(transformer):
         return Power(transformer, range_g)
     return Fitted(transformer, range_g)

@@ -314,6 +314,19 @@ def test_what_is_cut_off_is_refused():
         TAGIRegressor.from_bytes(DATA + b"\0")
 
 
+def test_altered_states_with_a_right_digest_are_refused():
+    logged = TAGIRegressor((2,), n_members=1, target_transform="log", random_state=0)
+    logged.partial_fit(X[:20], np.exp(Y[:20] / 10))
+    for data, old, new in [
+        (DATA, b'"<f8"', b'","'),  # the name of a type, which NumPy parses
+        (logged.to_bytes(), b'"log"', b'"log2"'),  # a transform that needs a range
+    ]:
+        text = parts_of(data)[1]
+        assert old in text
+        with pytest.raises(ValueError, match="saved state of this TAGIRegressor is damaged"):
+            TAGIRegressor.from_bytes(forged(data, text.replace(old, new)))
+
+
 def test_each_flipped_bit_is_refused():
     rng = np.random.default_rng(0)
     places = [*range(60), *rng.integers(60, len(DATA), 400), *range(len(DATA) - 32, len(DATA))]

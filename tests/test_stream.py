@@ -485,6 +485,42 @@ def test_threads_may_predict_at_once():
 
 
 @both
+@pytest.mark.parametrize(
+    "changed", [{"weight_gain": 4.0}, {"bias_variance": 1.0}, {"categorical_features": [0]}]
+)
+def test_changed_parameters_that_would_be_ignored_are_refused(estimator, changed):
+    X, y = make_stream(100)
+    model = stream(estimator(**PLAIN), X, y, 50)
+    model = pickle.loads(pickle.dumps(model))
+    before = model.coefs_
+    match = f"{next(iter(changed))} must be as in the fit that is continued"
+    with pytest.raises(ValueError, match=match):
+        model.set_params(**changed).partial_fit(X[:10], y[:10])
+    np.testing.assert_array_equal(model.coefs_[0], before[0])
+    old = {name: getattr(estimator(**PLAIN), name) for name in changed}
+    model.set_params(**old).partial_fit(X[:10], y[:10])
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "fitted", "asked"),
+    [
+        (3, "auto", "tree"),
+        (3, "tree", "one_of_k"),
+        (2, "tree", "one_of_k"),
+        (2, "one_of_k", "tree"),
+    ],
+)
+def test_a_changed_class_coding_is_refused(n_classes, fitted, asked):
+    X = make_stream(60)[0]
+    labels = np.arange(60) % n_classes
+    sigma_v = 0.5 if n_classes == 2 else "auto"
+    model = TAGIClassifier(class_coding=fitted, sigma_v=sigma_v, **PLAIN)
+    model.partial_fit(X, labels, classes=range(n_classes))
+    with pytest.raises(ValueError, match="class_coding must be as in the fit"):
+        model.set_params(class_coding=asked).partial_fit(X, labels)
+
+
+@both
 def test_a_changed_activation_is_refused(estimator):
     X, y = make_stream(100)
     model = stream(estimator(**PLAIN), X, y, 50)
