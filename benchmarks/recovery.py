@@ -1,13 +1,16 @@
 """Rows until a stream is followed again, after outliers, jumps, constant phases, drift and noise.
 
-``python -m benchmarks recovery`` prints the tables of doc/streams.md. Rows come one by one; errors
-are those of predictions before a row is learned, against the function without noise.
+``python -m benchmarks recovery`` prints the tables of doc/streams.md; ``--cases "level 2"`` are
+some rows of the first. Rows come one by one, or in calls, after a fifth of one of which something
+happens. Errors are those of predictions before a row is learned, against the function without
+noise.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ def usual(seed: int):
 
 def event(name: str, seed: int):
     """Return rows, targets and the function, in which something happens after ``BEFORE`` rows."""
+    name = name.partition(",")[0]
     X, clean, noise = usual(seed)
     now = slice(BEFORE, None)
     kind, size = name.split(" ", 1)
@@ -60,7 +64,8 @@ def event(name: str, seed: int):
     return X, clean + noise + outliers, clean
 
 
-CASES = ["outlier 30", "outlier 100", "outlier 1e4", "level 10", "level 30", "unit 100",
+CASES = ["outlier 30", "outlier 100", "outlier 1e4", "level 2", "level 3", "level 10", "level 30",
+         "level 30, calls of 50", "level 1e4, calls of 50", "unit 100",
          "constant first", "constant between", "abrupt drift", "slow drift"]  # fmt: skip
 
 
@@ -78,14 +83,23 @@ def models(seed: int) -> dict[str, Any]:
     }
 
 
-def guesses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the prediction of each row before it is learned."""
+def calls_of(case: str) -> list[slice]:
+    """Return the rows of each call."""
+    size = int(case.partition(", calls of ")[2] or 1)
+    first = (BEFORE - size // 5) % size or size
+    starts = [0, *range(first, BEFORE + AFTER, size)]
+    return [slice(a, b) for a, b in pairwise([*starts, BEFORE + AFTER])]
+
+
+def guesses(model: Any, X: np.ndarray, y: np.ndarray, calls: list[slice]) -> np.ndarray:
+    """Return the prediction of each row before its call is learned."""
     said = np.zeros(len(X))
-    for row in range(len(X)):
-        x, target = X[row : row + 1], y[row : row + 1]
-        if row:
-            said[row] = np.squeeze(model.predict_row(x))
-        model.learn_row(x, target)
+    for call in calls:
+        rows = [slice(k, k + 1) for k in range(call.start, call.stop)]
+        if call.start:
+            said[call] = [np.squeeze(model.predict_row(X[row])) for row in rows]
+        for part in rows if isinstance(model, River) else [call]:
+            model.learn_row(X[part], y[part])
     return said
 
 
@@ -102,17 +116,17 @@ def rows_to_recover(error: np.ndarray, size: float) -> str:
     return f"> {AFTER}" if last == n_windows else str(last * WINDOW)
 
 
-def recovery_table(seeds: int) -> None:
+def recovery_table(cases: list[str], seeds: int) -> None:
     names = list(models(0))
     print("| rows to recover from | " + " | ".join(names) + " |")
     print("|---|" + "---|" * len(names))
-    for case in CASES:
+    for case in cases:
         cells = []
         for name in names:
             errors, size = [], 1.0
             for seed in range(seeds):
                 X, y, clean = event(case, seed)
-                errors.append(guesses(models(seed)[name], X, y) - clean)
+                errors.append(guesses(models(seed)[name], X, y, calls_of(case)) - clean)
                 size = float(clean[BEFORE:].std())
             cells.append(rows_to_recover(np.array(errors), size))
         print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
@@ -148,11 +162,14 @@ def noise_table(seeds: int, n_before: int) -> None:
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--cases", nargs="*", default=[], help="of the first table only")
     parser.add_argument("--rows", type=int, default=20_000, help="before the noise grows")
 
 
 def main(args: argparse.Namespace) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    recovery_table(args.seeds)
+    recovery_table(args.cases or CASES, args.seeds)
+    if args.cases:
+        return
     print()
     noise_table(args.seeds, args.rows)

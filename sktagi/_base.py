@@ -74,6 +74,7 @@ from .tables.frames import Schema, read_columns
 __all__ = ["BaseTAGI"]
 
 BLOCK_MOMENTS = 1 << 17  # means of a block of predictions, of all members and outputs
+UNEXPECTED = 100.0  # size of a target that is not scaled
 # Parameters that are used when a network is drawn, and whose effect nobody reads from it
 USED_ONCE = ("weight_gain", "bias_variance", "categorical_features")
 AUTO_BATCH_SIZE = {"diag": 64, "full": 16}
@@ -266,6 +267,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
                 self._set_history(History())
                 learned, y_after = self._see_stream(data, first)
                 self._warn_of_rounding(None, stacklevel=4)
+                self._warn_of_units(data.y, stacklevel=4)
                 self._keep_some_rows(data)
             else:
                 net = self._net.copy()
@@ -350,6 +352,19 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
         if not scaling.x.bounds_values:
             X = self._table.roughly_filled(X)
         return scaling.updated(X, data.y, weight)
+
+    def _warn_of_units(self, y: np.ndarray, stacklevel: int) -> None:
+        """Warn of targets that nobody scales, none of which a prior of unit width expects."""
+        if self.standardize or not self._scales_targets:
+            return
+        size = np.nanmin(np.abs(y))
+        if size > UNEXPECTED:
+            warnings.warn(
+                f"All targets in y are at least {size:.3g} in size, and standardize=False expects "
+                "targets around zero, of unit size: standard deviations are too small until more "
+                "rows are learned.",
+                stacklevel=stacklevel,
+            )
 
     def _warn_of_rounding(self, before: Scaling | None, stacklevel: int) -> None:
         """Warn of columns that vary by rounding only, and did not ``before``: they have no say."""

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -518,6 +519,17 @@ def test_a_changed_class_coding_is_refused(n_classes, fitted, asked):
     model.partial_fit(X, labels, classes=range(n_classes))
     with pytest.raises(ValueError, match="class_coding must be as in the fit"):
         model.set_params(class_coding=asked).partial_fit(X, labels)
+
+
+def test_a_stream_that_begins_far_from_zero_without_units_warns():
+    model = TAGIRegressor(**PLAIN)
+    with pytest.warns(UserWarning, match=r"at least 1e\+06 in size, and standardize=False"):
+        model.partial_fit([[0.0]], [1e6])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit([[0.0]], [1e6])
+        TAGIRegressor(**PLAIN).partial_fit([[0.0], [1.0]], [1e6, 1.0])
+        TAGIRegressor(**{**PLAIN, "standardize": True}).partial_fit([[0.0]], [1e6])
 
 
 @both
