@@ -71,8 +71,9 @@ TEMPERATURES = 0.5 ** np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14])
 SPREADS = 0.5 ** np.arange(6)
 # What the log-likelihood of the held-out rows must rise by at least: for each halving or doubling
 # of the temperature away from the usual one, and for a lower spread. With less, chance decides
-# which part of the errors is noise.
+# which part of the errors is noise; if the noise varies, rows with little of it tell.
 GAIN_OF_HALVING = 4.0
+GAIN_OF_HALVING_BESIDE_VARYING = 1.0
 CLEAR_GAIN = 4.0
 # Noise that varies must raise it by at least this much for each target.
 LEAST_GAIN = 2.0
@@ -326,14 +327,15 @@ def _leverage(
     return Leverage.of(net, products, of_parameters, rest, learned)
 
 
-def _best_temperature(scores: np.ndarray, usual: int) -> int:
+def _best_temperature(scores: np.ndarray, usual: int, gain: float | None = None) -> int:
     """Return the number of the temperature with the best scores (temperatures, n).
 
-    A prior keeps it near the ``usual`` one if few rows speak: it falls by a factor with each
-    halving or doubling.
+    A prior keeps it near the ``usual`` one if few rows speak: its logarithm falls by ``gain`` with
+    each halving or doubling.
     """
+    gain = GAIN_OF_HALVING if gain is None else gain
     log_t = np.log2(TEMPERATURES)
-    return int(np.argmax(scores.sum(axis=-1) - GAIN_OF_HALVING * np.abs(log_t - log_t[usual])))
+    return int(np.argmax(scores.sum(axis=-1) - gain * np.abs(log_t - log_t[usual])))
 
 
 def _first_of_the_best(scores: np.ndarray) -> int:
@@ -375,7 +377,8 @@ def _varying_noise(
     exponent, *_ = best_exponent(low)
     numbers = range(len(TEMPERATURES))
     _, scores = search([Case(number, exponent, low.spread) for number in numbers])
-    case = low._replace(temperature=_best_temperature(scores, usual))
+    chosen = _best_temperature(scores, usual, GAIN_OF_HALVING_BESIDE_VARYING)
+    case = low._replace(temperature=chosen)
     exponent, level, gains = best_exponent(case)
     bounds = np.array(places.collect(range_of_log_noise))
     bounds = np.stack([bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)])
