@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -187,6 +188,25 @@ def test_links_between_pages_lead_somewhere():
             elif target.startswith("auto_examples/plot_"):
                 name = Path(target).stem
                 assert (ROOT / "examples" / f"{name}.py").exists(), f"{page.name}: {target}"
+
+
+def test_commits_that_pages_name_are_in_the_history():
+    def git(*command):
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=False
+        )
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("this is not a clone with the history")
+    named = {
+        commit
+        for page in DOC.glob("*.md")
+        for commit in re.findall(r"(?:commit|code of|of|\|) ([0-9a-f]{7})\b", page.read_text())
+        if re.search("[a-f]", commit) and re.search("[0-9]", commit)
+    }
+    assert named
+    missing = [c for c in named if git("merge-base", "--is-ancestor", c, "HEAD").returncode]
+    assert not missing
 
 
 PAGES = [ROOT / "README.md", *sorted(DOC.glob("*.md"))]
