@@ -324,7 +324,7 @@ class BaseTAGI(CallbackSupportMixin, SavingMixin, StreamMixin, BaseEstimator):
     ) -> None:
         """Start here: copies that learn different rows from now on can be merged."""
         self._standardized = bool(self.standardize)
-        self._fitted_with = {name: getattr(self, name) for name in USED_ONCE}
+        self._fitted_with = {name: copy.copy(getattr(self, name)) for name in USED_ONCE}
         self._first_rows = self._first_targets = None
         self._run = None
         self._scaling = scaling

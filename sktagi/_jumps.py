@@ -35,7 +35,7 @@ from .engine.mixture import Mixture
 from .engine.observations import RARE
 from .engine.posterior import Network
 
-__all__ = ["LASTING", "NEAR", "RECENT", "Jump", "NewRows", "Run", "jumped"]
+__all__ = ["LASTING", "NEAR", "RECENT", "WIDER", "Jump", "NewRows", "Run", "jumped"]
 
 TINY = 1e-6  # divides nothing: a weight of no rows
 LASTING = 5  # rows in a row whose errors are alike, or that are the first to vary

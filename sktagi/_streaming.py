@@ -13,14 +13,14 @@ from ._distinct import DistinctRows
 from ._drift import BLOCK_ROWS, Waiting
 from ._first_rows import FIRST_ROWS, rows_with_weights, see_first_rows
 from ._input import RawRows
-from ._jumps import LASTING, NEAR, Jump, NewRows, Run, jumped
+from ._jumps import LASTING, NEAR, WIDER, Jump, NewRows, Run, jumped
 from ._outliers import gross_outliers
 from ._scaling import Moments
 from .engine.fast import slices
 from .engine.learning import Settings
 from .engine.mixture import Mixture
 from .engine.noise import memory_of
-from .engine.observations import OUTLYING, ObservationModel
+from .engine.observations import MANY, OUTLYING, RARE, ObservationModel
 from .engine.posterior import Network
 from .engine.rows import Rows
 from .engine.streaming import Seen, learn_stream
@@ -151,8 +151,16 @@ class StreamMixin(FittedAttributes):
         ``y_before`` are the statistics of the targets before these rows, ``y_after`` those that
         hold afterwards; None: they hold already.
         """
+        earlier, run, drift = None if y_after is None else net.copy(), self._run, self._drift
         net, log_lik, jump = self._learn_and_jump(net, data, settings, y_before)
         if y_after is not None:
+            if jump is None and earlier is not None and _are_mostly_far(data, y_before):
+                # Too many for outliers, and too few to tell a jump: they would spoil the network.
+                # In units that grow with them, what it says grows, too, and so does its std.
+                self._scaling = self._scaling._replace(y=y_after)
+                self._run, self._drift = run, drift
+                net, log_lik, _ = self._learn_and_jump(earlier, data, settings, y_before)
+                return net, log_lik
             if jump is not None:
                 assert self._scaling.y is not None
                 y_after = y_after.mixed(self._scaling.y, jump.level | jump.unit)
@@ -309,3 +317,11 @@ class StreamMixin(FittedAttributes):
         if self.half_life is None:
             return longest, longest
         return max(LEAST_SHORTEST, SHORTEST * size), longest
+
+
+def _are_mostly_far(data: RawRows, y_moments: Moments | None) -> bool:
+    """Tell whether most rows are far from all targets before: they are then no outliers."""
+    assert y_moments is not None
+    far = data.weight @ (np.abs(data.y - y_moments.mean) > WIDER * y_moments.scale)
+    observed = data.weight @ ~np.isnan(data.y)
+    return bool(((far > RARE * observed) & (observed >= MANY)).any())

@@ -404,3 +404,31 @@ def test_events_that_nothing_tells_are_in_the_distribution():
     model = streamed(X, y, 50)[2]
     assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.6)
     assert model.predict(X, return_std=True)[1].mean() == pytest.approx(y.std(), rel=0.6)
+
+
+@pytest.mark.parametrize(("size", "n_wrong", "of_each_sign"), [(5, 4, False), (7, 7, True)])
+def test_a_call_that_is_mostly_wrong_does_not_spoil_the_network(size, n_wrong, of_each_sign):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(420, 3))
+    clean = np.sin(X[:, 0])
+    y = clean + 0.1 * rng.normal(size=420)
+    wrong = 1000 * (1 + 0.1 * rng.normal(size=n_wrong))
+    y[210 : 210 + n_wrong] = wrong * (rng.choice([-1, 1], n_wrong) if of_each_sign else 1)
+    model = TAGIRegressor(n_members=1, random_state=0)
+    for start in range(0, 420, size):
+        model.partial_fit(X[start : start + size], y[start : start + size])
+    error = model.predict(X[-50:]) - clean[-50:]
+    assert np.sqrt(np.mean(np.square(error))) < 20  # of wrong targets of 1000
+
+
+@pytest.mark.parametrize("n_new", [2, 4, 5])
+def test_a_unit_that_changes_within_a_small_call_is_followed(n_new):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(405, 3))
+    unit = np.where(np.arange(405) < 205 - n_new, 1, 1000)
+    y = unit * (np.sin(X[:, 0]) + 0.1 * rng.normal(size=405))
+    model = TAGIRegressor(n_members=1, random_state=0)
+    for start in range(0, 405, 5):
+        model.partial_fit(X[start : start + 5], y[start : start + 5])
+    error = model.predict(X[-50:]) / 1000 - np.sin(X[-50:, 0])
+    assert np.sqrt(np.mean(np.square(error))) < 0.5

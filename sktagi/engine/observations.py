@@ -20,6 +20,7 @@ import numpy as np
 from .fast import ONE, has_nan
 
 __all__ = [
+    "MANY",
     "OUTLYING",
     "RARE",
     "ForAllMembers",
