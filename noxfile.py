@@ -92,7 +92,9 @@ def coverage(session: nox.Session) -> None:
     session.install("-e", ".[test,dask]", "pytest-cov>=7")
     one_thread = {"OPENBLAS_NUM_THREADS": "1"}
     report = ["--cov", "--cov-report=term-missing:skip-covered"]
-    session.run("python", "-m", "pytest", "-n", "2", *report, *session.posargs, env=one_thread)
+    # Trials of faults interrupt their processes anywhere, in what measures, too.
+    options = ["-n", "2", "--ignore=tests/test_faults.py", *report]
+    session.run("python", "-m", "pytest", *options, *session.posargs, env=one_thread)
 
 
 @nox.session
