@@ -92,8 +92,9 @@ def coverage(session: nox.Session) -> None:
     session.install("-e", ".[test,dask]", "pytest-cov>=7")
     one_thread = {"OPENBLAS_NUM_THREADS": "1"}
     report = ["--cov", "--cov-report=term-missing:skip-covered"]
-    # Trials of faults interrupt their processes anywhere, in what measures, too.
-    options = ["-n", "2", "--ignore=tests/test_faults.py", *report]
+    # These interrupt processes anywhere, in what measures, too, which then waits for itself.
+    ignored = [f"--ignore=tests/{name}.py" for name in ("test_faults", "test_blas_threads")]
+    options = ["-n", "2", *ignored, *report]
     session.run("python", "-m", "pytest", *options, *session.posargs, env=one_thread)
 
 

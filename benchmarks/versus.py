@@ -106,11 +106,11 @@ def predict_many(data: Data) -> Callable:
     return lambda: model.predict(many, return_std=True)
 
 
-def predict_one(data: Data) -> Callable:
+def predict_one(data: Data, *, return_std: bool = True) -> Callable:
     X, y = data["table"]
     model = TAGIRegressor(max_iter=2, random_state=0).fit(X, y)
     rows = [X[i : i + 1] for i in range(900)]
-    return lambda: [model.predict(row, return_std=True) for row in rows]
+    return lambda: [model.predict(row, return_std=return_std) for row in rows]
 
 
 def sparse_rows(data: Data) -> Callable:
@@ -176,7 +176,9 @@ CASES: dict[str, tuple[str, Callable[[Data], Callable] | None]] = {
     "wide100": ("2x800, B=100, 784 features, 400 rows", fit_digits(800, 100, 400)),
     "sparse": ("20,000 sparse features, 1500 rows", sparse_rows),
     "predict": ("predict, 333,720 rows", predict_many),
-    "predict1": ("predict, 900 calls with one row, ten members", predict_one),
+    "predict1": ("predict with std, 900 calls with one row, ten members", predict_one),
+    "predict1-mean": ("predict, 900 calls with one row, ten members",
+                      partial(predict_one, return_std=False)),
     "sparse-uncertain": ("sparse rows with X_std, 10 epochs", sparse_uncertain),
     "full": ("full covariances, 1x10, 200 rows, 12 epochs", full),
     "uncertain": ("X_std, fit and predict, 24 epochs", uncertain),
