@@ -36,7 +36,7 @@ def shown_on(page: str) -> list[str]:
 
 
 def test_getting_started_prints_what_it_shows(capsys):
-    names = run_and_compare("getting_started.md", capsys, rel=0.1, abs=0.1)
+    names = assert_prints_what_it_shows("getting_started.md", capsys, rel=0.1, abs=0.1)
     assert names["interval"].shape == (111, 2)
     assert names["quartiles"].shape == (111, 3)
     assert names["samples"].shape == (111, 10)
@@ -51,7 +51,7 @@ def numbers_in(line: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
 
-def run_and_compare(page: str, capsys, rel: float = 0.01, abs: float = 0.03) -> dict:
+def assert_prints_what_it_shows(page: str, capsys, rel: float = 0.01, abs: float = 0.03) -> dict:
     """Run the code of a page, and hold what it prints to what the page shows."""
     names = run_blocks(page)
     shown, printed = shown_on(page), capsys.readouterr().out.splitlines()
@@ -62,17 +62,17 @@ def run_and_compare(page: str, capsys, rel: float = 0.01, abs: float = 0.03) -> 
     return names
 
 
-def test_page_of_predictions_runs(capsys):
-    run_and_compare("predictions.md", capsys)
+def test_page_of_predictions_prints_what_it_shows(capsys):
+    assert_prints_what_it_shows("predictions.md", capsys)
 
 
 def test_page_of_decisions_prints_what_it_shows(capsys):
-    names = run_and_compare("decisions.md", capsys)
+    names = assert_prints_what_it_shows("decisions.md", capsys)
     assert len(set(names["ask"])) == 5
 
 
 def test_page_of_checks_prints_what_it_shows_and_compares_three_models(capsys):
-    names = run_and_compare("checking.md", capsys)
+    names = assert_prints_what_it_shows("checking.md", capsys)
     assert 0.8 < names["inside"] < 0.99
     assert 0 < names["off"] < 0.15
     ours, linear = (names["table"][name] for name in ("TAGIRegressor", "BayesianRidge"))
@@ -80,7 +80,7 @@ def test_page_of_checks_prints_what_it_shows_and_compares_three_models(capsys):
 
 
 def test_page_of_noise_prints_what_it_shows(capsys):
-    names = run_and_compare("noise.md", capsys)
+    names = assert_prints_what_it_shows("noise.md", capsys)
     assert names["best_sigma_v"] in (0.3, 0.5, 0.7, 0.9)
     noise = {
         name: np.sqrt(model.predict_variance([[0.1], [0.9]])[1])
@@ -91,11 +91,11 @@ def test_page_of_noise_prints_what_it_shows(capsys):
 
 
 def test_page_of_classes_prints_what_it_shows(capsys):
-    run_and_compare("classes.md", capsys)
+    assert_prints_what_it_shows("classes.md", capsys)
 
 
 def test_page_of_groups_covers_new_patients_as_its_table_says(capsys):
-    names = run_and_compare("rows.md", capsys)
+    names = assert_prints_what_it_shows("rows.md", capsys)
     text = (DOC / "rows.md").read_text()
     for held_out, (covered, score) in names["honest"].items():
         cells = re.search(rf"^\| {held_out} \| (\d+) % \| (\S+) \|$", text, re.MULTILINE).groups()
@@ -104,7 +104,7 @@ def test_page_of_groups_covers_new_patients_as_its_table_says(capsys):
 
 
 def test_page_of_settings_prints_what_it_shows(capsys):
-    run_and_compare("choices.md", capsys)
+    assert_prints_what_it_shows("choices.md", capsys)
 
 
 def test_page_of_real_tables_prints_what_it_shows(capsys):

@@ -45,13 +45,13 @@ def fields_of(columns):
     return {field.name: getattr(columns, field.name) for field in dataclasses.fields(columns)}
 
 
-def same(mine, theirs, name):
+def assert_same(mine, theirs, name):
     if isinstance(mine, list):
         for one, other in zip(mine, theirs, strict=True):
-            same(one, other, name)
+            assert_same(one, other, name)
     elif dataclasses.is_dataclass(mine):
         for field in dataclasses.fields(mine):
-            same(getattr(mine, field.name), getattr(theirs, field.name), name)
+            assert_same(getattr(mine, field.name), getattr(theirs, field.name), name)
     elif mine is None or isinstance(mine, (str, bool)):
         assert mine == theirs, name
     else:
@@ -64,7 +64,7 @@ def test_few_rows_in_parts_have_the_columns_of_all_together(clips):
     joined = join_columns(in_parts(X, weight, LEVELS), NAMES, LEVELS, clips=clips)
     expected = fitted_at_once(X, weight, names=NAMES, levels=LEVELS, clips=clips)
     for name, value in fields_of(joined).items():
-        same(value, getattr(expected, name), name)
+        assert_same(value, getattr(expected, name), name)
 
 
 def test_of_many_rows_counts_and_ranges_are_those_of_all(monkeypatch):
@@ -80,10 +80,10 @@ def test_of_many_rows_counts_and_ranges_are_those_of_all(monkeypatch):
         "n_missing", "floor", "makes_sparse", "is_sparse",
     )  # fmt: skip
     for name in exact:
-        same(getattr(joined, name), getattr(expected, name), name)
+        assert_same(getattr(joined, name), getattr(expected, name), name)
     assert joined.encoded_names == expected.encoded_names
     clipped = expected.width > 0
-    same(joined.mean[~clipped], expected.mean[~clipped], "mean")
+    assert_same(joined.mean[~clipped], expected.mean[~clipped], "mean")
     # Once -9999 is clipped, it has hardly a say in the mean, which these rows tell.
     np.testing.assert_allclose(joined.mean[clipped], 1e3, atol=0.3)
     # The quantiles of three hundred rows, in the place of nine hundred
@@ -112,7 +112,7 @@ def test_parts_of_a_sparse_matrix(monkeypatch, most):
     joined = join_columns(in_parts(X, weight, None), None, None, clips=True)
     expected = fitted_at_once(X, weight, names=None, levels=None, clips=True)
     for name, value in fields_of(joined).items():
-        same(value, getattr(expected, name), name)
+        assert_same(value, getattr(expected, name), name)
 
 
 def test_two_values_in_different_parts_are_a_rare_flag():
